@@ -14,8 +14,8 @@ from shutil import which
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from flows.communities import communities
 from flows.ingest import ingest
+from flows.maintenance import communities
 from recall.overview import changes, repeated, stats
 from slowwave.common.errors import UnusableInput
 from slowwave.common.installation import project_folder

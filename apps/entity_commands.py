@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 OffOption = Annotated[bool, typer.Option("--off", help="Remove the pin.")]
 PlanOption = Annotated[
     Path | None,
-    typer.Option("--plan", metavar="FILE.json", help="Your own plan, in the form of `propose --dry-run --json`.",
-                 show_default=False),
-]  # fmt: skip
+    typer.Option("--plan", metavar="FILE.json", help="Your own plan, in the form of `propose --dry-run --json`."),
+]
 
 
 def register(app: typer.Typer) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
@@ -14,11 +12,11 @@ import typer
 from slowwave.common.arguments import checked_time
 from slowwave.common.errors import UnusableInput
 from slowwave.common.run_counts import RunCount, shown_counts
-from slowwave.common.settings import BackfillSettings, IngestSettings, LanguageSettings
+from slowwave.common.settings import BackfillSettings, IngestSettings
 from slowwave.common.timestamps import parse_moment
 from slowwave.reading.ingestion.conversations import FORMATS, known_format
 
-from .configuration import FILE, Place, with_flags, write_settings
+from .configuration import Place, with_flags, write_settings
 from .maintain_commands import chosen, nightly_settings
 from .options import DryRun, JsonOption, ModelFlags, Now, RequireApproval, add_command
 from .printing import (
@@ -43,10 +41,7 @@ if TYPE_CHECKING:
 OwnerOption = Annotated[
     str | None,
     typer.Option(
-        "--owner",
-        metavar="NAME",
-        help="The name of the person who speaks as `user` where messages name no speaker.",
-        show_default=False,
+        "--owner", metavar="NAME", help="The name of the person who speaks as `user` where messages name no speaker."
     ),
 ]
 
@@ -66,16 +61,13 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    keep: Annotated[
-        Path | None, typer.Option("--keep", help="Create the store here and keep it.", show_default=False)
-    ] = None,
+    keep: Annotated[Path | None, typer.Option("--keep", help="Create the store here and keep it.")] = None,
     llm: Annotated[
         str | None,
         typer.Option(
             "--llm",
             metavar="PROVIDER/MODEL",
             help="Who reads; by default recorded answers of a model, 'quotes' for nobody.",
-            show_default=False,
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -87,14 +79,9 @@ def demo(
 
 
 def init(
-    graph: Annotated[
-        bool | None, typer.Option("--graph/--no-graph", help="Build a knowledge graph?", show_default=False)
-    ] = None,
+    graph: Annotated[bool | None, typer.Option("--graph/--no-graph", help="Build a knowledge graph?")] = None,
     model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", help="Who reads: provider/model, claude-code, codex, gemini-cli or quotes.", show_default=False
-        ),
+        str | None, typer.Option("--model", help="Who reads: provider/model, claude-code, codex, gemini-cli or quotes.")
     ] = None,
     owner: OwnerOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
@@ -116,9 +103,7 @@ def init(
 
 
 def ingest(
-    paths: Annotated[
-        list[Path] | None, typer.Argument(help="Files or folders of conversations and documents.", show_default=False)
-    ] = None,
+    paths: Annotated[list[Path] | None, typer.Argument(help="Files or folders of conversations and documents.")] = None,
     format: Annotated[
         str, typer.Option("--format", help=f"auto, {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
     ] = "auto",
@@ -141,7 +126,8 @@ def ingest(
     if not paths and not reread:
         raise UnusableInput("There is nothing to read.", "Name files or folders: slowwave ingest PATH…")
     settings = with_flags(place.settings, model, owner=owner).ingest
-    settings = settings.model_copy(update={"llm": decided(settings.llm, place, quiet=as_json or dry_run)})
+    if settings.llm.model == AUTO and not as_json:
+        err.print(f"No model reads yet: words are kept as they were said. {CHANGE}.")
     if reread:
         settings = _rereading(settings)
     with progress(quiet=as_json):
@@ -203,19 +189,15 @@ def show_ingest(summary: dict[str, Any]) -> None:
 
 def backfill(
     paths: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Files to store first; without any, only stored messages.", show_default=False),
+        list[Path] | None, typer.Argument(help="Files to store first; without any, only stored messages.")
     ] = None,
     start: Annotated[
-        str | None, typer.Option("--start", metavar="TIME", help="Only messages from this time on.", show_default=False)
+        str | None, typer.Option("--start", metavar="TIME", help="Only messages from this time on.")
     ] = None,
-    end: Annotated[
-        str | None, typer.Option("--end", metavar="TIME", help="Only messages before this time.", show_default=False)
-    ] = None,
+    end: Annotated[str | None, typer.Option("--end", metavar="TIME", help="Only messages before this time.")] = None,
     window: Annotated[str, typer.Option("--window", help="One run for each day, week or month.")] = "week",
     limit: Annotated[
-        int | None,
-        typer.Option("--limit", min=0, help="How many messages at most, the oldest first.", show_default=False),
+        int | None, typer.Option("--limit", min=0, help="How many messages at most, the oldest first.")
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Also messages that were extracted or skipped before.")
@@ -233,8 +215,8 @@ def backfill(
 
     The same command continues where it stopped.
     """
-    from flows.backfill import STAGES
-    from flows.backfill import backfill as flow
+    from flows.nights import STAGES
+    from flows.nights import backfill as flow
     from slowwave.reading.ingestion.windows import Period  # imports Polars
 
     periods = get_args(Period)
@@ -335,25 +317,3 @@ def _answered(answer: str, ready: list[Reader]) -> str:
         return ready[int(word) - 1].model if int(word) else QUOTES
     choose(word)
     return word
-
-
-def decided(llm: LanguageSettings, place: Place, *, quiet: bool) -> LanguageSettings:
-    """The settings after a person was asked at the first ingest in a terminal; the answer is written to the settings.
-
-    Elsewhere, and where somebody chose before, they stay as they are.
-    """
-    if llm.model != AUTO or quiet or "://" in place.uri or Path(place.uri).exists():
-        return llm
-    if not _is_terminal():
-        err.print(f"No model reads yet: words are kept as they were said. {CHANGE}.")
-        return llm
-    model = ask_who_reads()
-    if Path(FILE).exists():
-        out.print(f'To keep the answer, write model = "{model}" below [ingest.llm] in {FILE}.')
-    else:
-        out.print(f"The answer stands in {write_settings(True, model, False)}.")
-    return llm.model_copy(update={"model": model})
-
-
-def _is_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty() and not os.environ.get("CI")

@@ -37,7 +37,6 @@ TypesOption = Annotated[
         "--type",
         metavar="TYPE",
         help="Follow only this type: causal, temporal, semantic, hierarchical, co_occurrence; may be repeated.",
-        show_default=False,
     ),
 ]
 _TEXT_CHARS = 60
@@ -99,15 +98,12 @@ def _title(entity: Entity, locale: Locale) -> str:
 def history(
     subject: EntityName,
     predicate: Annotated[
-        str | None, typer.Argument(help="Only facts with this text in the statement or relation.", show_default=False)
+        str | None, typer.Argument(help="Only facts with this text in the statement or relation.")
     ] = None,
-    relation: Annotated[
-        str | None, typer.Option("--relation", help="Only facts with exactly this relation.", show_default=False)
-    ] = None,
+    relation: Annotated[str | None, typer.Option("--relation", help="Only facts with exactly this relation.")] = None,
     known_as_of: KnownAsOf = None,
     limit: Annotated[
-        int | None,
-        typer.Option("--limit", min=1, help="How many to show; default [recall] history_limit.", show_default=False),
+        int | None, typer.Option("--limit", min=1, help="How many to show; default [recall] history_limit.")
     ] = None,
     *,
     place: Place,
@@ -132,7 +128,7 @@ def history(
 
 def entities(
     limit: Limit = 50,
-    type: Annotated[str | None, typer.Option("--type", help="Only of this type.", show_default=False)] = None,
+    type: Annotated[str | None, typer.Option("--type", help="Only of this type.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Also archived entities.")] = False,
     *,
     place: Place,

@@ -63,11 +63,10 @@ def register(app: typer.Typer) -> None:
 
 def consolidate(
     since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="TIME", help="Compare the facts since this time again.", show_default=False),
+        str | None, typer.Option("--since", metavar="TIME", help="Compare the facts since this time again.")
     ] = None,
     scope: Annotated[
-        str | None, typer.Option("--scope", help="Only facts of this scope, for example a project.", show_default=False)
+        str | None, typer.Option("--scope", help="Only facts of this scope, for example a project.")
     ] = None,
     mode: Annotated[
         str, typer.Option("--mode", help="Facts are compared pairwise, in a cluster, or auto: by their number.")
@@ -87,7 +86,7 @@ def consolidate(
 
     A second run changes nothing and costs nothing.
     """
-    from flows.consolidate import consolidate as flow
+    from flows.maintenance import consolidate as flow
     from slowwave.facts.deduplication.pairs_for_a_model import Mode
 
     if mode not in get_args(Mode):
@@ -117,12 +116,12 @@ def steward(
 
     Only facts with a low score that were never recalled are archived.
     """
-    from flows.steward import PHASES
-    from flows.steward import steward as flow
+    from flows.maintenance import SWEEPS
+    from flows.maintenance import steward as flow
 
     own = watched(with_flags(place.settings, model).steward, gate)
     how = {"require_approval": require_approval, "dry_run": dry_run}
-    summary = run_flow(flow, place, as_json, phases=chosen(phase, PHASES), settings=own, **how)
+    summary = run_flow(flow, place, as_json, phases=chosen(phase, SWEEPS), settings=own, **how)
     show_summary(summary, as_json)
     if summary["counts"].get("facts pruned") and not dry_run and not as_json:
         out.print("The archived facts: slowwave archived. Back with: slowwave restore ID", markup=False)
@@ -138,7 +137,7 @@ def decay(
     as_json: JsonOption = False,
 ) -> None:
     """Archive facts that ended long ago and entities without facts; weaken unused links."""
-    from flows.decay import decay as flow
+    from flows.maintenance import decay as flow
 
     how = {"require_approval": require_approval, "dry_run": dry_run}
     summary = run_flow(flow, place, as_json, settings=watched(place.settings.decay, gate), **how)
@@ -148,7 +147,7 @@ def decay(
 
 def upkeep(*, place: Place, as_json: JsonOption = False) -> None:
     """Compact the tables, update the indexes, and drop versions that are too old for undo."""
-    from flows.upkeep import upkeep as flow
+    from flows.maintenance import upkeep as flow
 
     show_summary(run_flow(flow, place, as_json, settings=place.settings.retention), as_json)
 
@@ -170,8 +169,8 @@ def sleep(
     as_json: JsonOption = False,
 ) -> None:
     """Run all phases of a night, one after the other. A phase that makes recall worse is undone."""
-    from flows.sleep import NIGHT
-    from flows.sleep import sleep as flow
+    from flows.nights import NIGHT
+    from flows.nights import sleep as flow
 
     settings = nightly_settings(place, model, gate)
     how = {"require_approval": require_approval, "dry_run": dry_run, "now": checked_time(now)}
@@ -224,7 +223,7 @@ def watched(settings: W, gate: bool | None) -> W:
 
 def show_summary(summary: dict[str, Any], as_json: bool) -> None:
     """Show the counts and decisions of a run, for a person or as JSON."""
-    from tasks.runtime.run_pages import SHOWN, size_line
+    from tasks.runtime.run_pages import SHOWN
 
     if as_json:
         print_json(summary)
@@ -238,8 +237,6 @@ def show_summary(summary: dict[str, Any], as_json: bool) -> None:
         more = f"The first {len(rows)}; all of them: slowwave why {summary['run']}" if is_cut else ""
         out.print(table("Decisions", columns, rows, more))
     show_calls(summary["llm"])
-    if "bytes" in summary and not is_dry:
-        out.print(size_line(summary))
     show_notes(summary)
 
 
@@ -284,7 +281,7 @@ def refresh(
     as_json: JsonOption = False,
 ) -> None:
     """Compute communities again and summarise those that changed. The others cost nothing."""
-    from flows.communities import communities as flow
+    from flows.maintenance import communities as flow
 
     store_before, namespace_before, json_before = context.obj  # options may stand before the word `refresh`, too
     place = Place.of(store or store_before, namespace if namespace != "default" else namespace_before)
@@ -299,10 +296,7 @@ def reembed(
     embedder: Annotated[
         str | None,
         typer.Option(
-            "--embedder",
-            metavar="PROVIDER/MODEL",
-            help="The new model; default `embedder` in slowwave.toml.",
-            show_default=False,
+            "--embedder", metavar="PROVIDER/MODEL", help="The new model; default `embedder` in slowwave.toml."
         ),
     ] = None,
     gate: Gate = None,
@@ -312,7 +306,7 @@ def reembed(
     as_json: JsonOption = False,
 ) -> None:
     """Change the embedding model of all rows in one commit. No language model is called."""
-    from flows.reembed import reembed as flow
+    from flows.oversight import reembed as flow
 
     parameters = {"embedder": embedder or place.settings.embedder, "dry_run": dry_run}
     summary = run_flow(flow, place, as_json, settings=watched(place.settings.reembed, gate), **parameters)
@@ -323,9 +317,7 @@ def fleet(
     phase: Annotated[
         list[str] | None, typer.Option("--phase", help="Phases of the night; may be repeated; default all.")
     ] = None,
-    width: Annotated[
-        int | None, typer.Option("--width", min=1, help="How many namespaces at once.", show_default=False)
-    ] = None,
+    width: Annotated[int | None, typer.Option("--width", min=1, help="How many namespaces at once.")] = None,
     llm: Llm = None,
     max_usd: MaxUsd = None,
     max_calls: MaxCalls = None,
@@ -338,8 +330,8 @@ def fleet(
     as_json: JsonOption = False,
 ) -> None:
     """Run a night in each of many namespaces, several at a time. Budgets count for each namespace."""
-    from flows.fleet import fleet as flow
-    from flows.sleep import NIGHT
+    from flows.nights import NIGHT
+    from flows.nights import fleet as flow
 
     place = Place.of(store, namespace)
     nightly = nightly_settings(place, {"model": llm, "max_usd": max_usd, "max_calls": max_calls}, gate)

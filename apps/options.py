@@ -12,8 +12,7 @@ import typer
 from .configuration import Place
 
 StoreOption = Annotated[
-    str | None,
-    typer.Option("--store", metavar="URI", help="The store; default ./memory or $SLOWWAVE_STORE.", show_default=False),
+    str | None, typer.Option("--store", metavar="URI", help="The store; default ./memory or $SLOWWAVE_STORE.")
 ]
 NamespaceOption = Annotated[str, typer.Option("--namespace", metavar="NAME", help="Which memory inside the store.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout and nothing else.")]
@@ -25,28 +24,19 @@ ExactEntity = Annotated[
     str, typer.Argument(metavar="ENTITY", help="An entity: a whole name or alias, 'name (type)', or its id.")
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="How many to show.")]
-AsOf = Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="What was true then.", show_default=False)]
-KnownAsOf = Annotated[
-    str | None, typer.Option("--known-as-of", metavar="TIME", help="What was believed then.", show_default=False)
-]
+AsOf = Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="What was true then.")]
+KnownAsOf = Annotated[str | None, typer.Option("--known-as-of", metavar="TIME", help="What was believed then.")]
 Now = Annotated[
-    str | None,
-    typer.Option("--now", metavar="TIME", help="The time that counts as now; default the clock's.", show_default=False),
+    str | None, typer.Option("--now", metavar="TIME", help="The time that counts as now; default the clock's.")
 ]
-Scope = Annotated[
-    str | None, typer.Option("--scope", help="Only facts of this scope, for example a project.", show_default=False)
-]
+Scope = Annotated[str | None, typer.Option("--scope", help="Only facts of this scope, for example a project.")]
 OnlyOption = Annotated[
-    Literal["facts", "messages"] | None,
-    typer.Option("--only", help="Only facts, or only passages of messages.", show_default=False),
+    Literal["facts", "messages"] | None, typer.Option("--only", help="Only facts, or only passages of messages.")
 ]
 AlsoOption = Annotated[
-    list[str] | None,
-    typer.Option("--also", metavar="TEXT", help="The question in other words; may be repeated.", show_default=False),
+    list[str] | None, typer.Option("--also", metavar="TEXT", help="The question in other words; may be repeated.")
 ]
-FactsAtMost = Annotated[
-    int | None, typer.Option("--k", min=1, max=1000, help="How many facts at most.", show_default=False)
-]
+FactsAtMost = Annotated[int | None, typer.Option("--k", min=1, max=1000, help="How many facts at most.")]
 
 # What is changed
 
@@ -56,27 +46,12 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")
 RequireApproval = Annotated[
     bool, typer.Option("--require-approval", help="Leave every change for a person: slowwave review.")
 ]
-By = Annotated[
-    str | None,
-    typer.Option("--by", metavar="NAME", help="Who decides; default $SLOWWAVE_PERSON, or you.", show_default=False),
-]
-Gate = Annotated[
-    bool | None, typer.Option("--gate/--no-gate", help="Undo the run if recall gets worse.", show_default=False)
-]
-Llm = Annotated[
-    str | None,
-    typer.Option("--llm", metavar="PROVIDER/MODEL", help="Which model; 'quotes' needs no key.", show_default=False),
-]
-MaxUsd = Annotated[
-    float | None, typer.Option("--max-usd", help="Stop cleanly at this cost in dollars.", show_default=False)
-]
-MaxCalls = Annotated[
-    int | None, typer.Option("--max-calls", help="Stop cleanly after this many model calls.", show_default=False)
-]
-MaxTokens = Annotated[
-    int | None,
-    typer.Option("--max-tokens", help="Stop cleanly after this many tokens, in and out.", show_default=False),
-]
+By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who decides; default $SLOWWAVE_PERSON, or you.")]
+Gate = Annotated[bool | None, typer.Option("--gate/--no-gate", help="Undo the run if recall gets worse.")]
+Llm = Annotated[str | None, typer.Option("--llm", metavar="PROVIDER/MODEL", help="Which model; 'quotes' needs no key.")]
+MaxUsd = Annotated[float | None, typer.Option("--max-usd", help="Stop cleanly at this cost in dollars.")]
+MaxCalls = Annotated[int | None, typer.Option("--max-calls", help="Stop cleanly after this many model calls.")]
+MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="Stop cleanly after this many tokens, in and out.")]
 
 ModelFlags = NewType("ModelFlags", dict[str, Any])
 """The model and its budget as a command was given them, in the names of the settings; None: not given."""

@@ -123,18 +123,14 @@ def quality(
 
 
 def aspects(
-    aspect: Annotated[
-        str | None, typer.Argument(metavar="[ASPECT]", help="Show the facts about this aspect.", show_default=False)
-    ] = None,
+    aspect: Annotated[str | None, typer.Argument(metavar="[ASPECT]", help="Show the facts about this aspect.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many facts of an aspect to show.")] = 50,
     stored: Annotated[bool, typer.Option("--stored", help="Show the stored scores of the last run.")] = False,
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", help="All namespaces of the store.")] = False,
     store: StoreOption = None,
     namespace: Annotated[
         list[str] | None,
-        typer.Option(
-            "--namespace", metavar="NAME", help="Which memory inside the store; may be repeated.", show_default=False
-        ),
+        typer.Option("--namespace", metavar="NAME", help="Which memory inside the store; may be repeated."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -215,10 +211,7 @@ def _show_facts_of_aspect(place: Place, slug: str, limit: int, as_json: bool) ->
 
 def report(
     stale_days: Annotated[
-        float | None,
-        typer.Option(
-            "--stale-days", help="An entity is stale after this many days without a read.", show_default=False
-        ),
+        float | None, typer.Option("--stale-days", help="An entity is stale after this many days without a read.")
     ] = None,
     limit: Annotated[
         int, typer.Option("--limit", min=1, help="How many rows of each section to show; all are counted.")
@@ -228,7 +221,7 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Report entities to split, duplicates, unread entities and doubtful facts. Changes nothing."""
-    from flows.report import report as flow
+    from flows.oversight import report as flow
 
     document = run_flow(flow, place, as_json, stale_days=stale_days, settings=place.settings.report)
     if as_json:

@@ -61,13 +61,8 @@ def archived(
 
 
 def restore(
-    ids: Annotated[
-        list[str] | None, typer.Argument(help="Facts, by the ids that tables show.", show_default=False)
-    ] = None,
-    run: Annotated[
-        str | None,
-        typer.Option("--run", metavar="RUN", help="All facts that this run archived.", show_default=False),
-    ] = None,
+    ids: Annotated[list[str] | None, typer.Argument(help="Facts, by the ids that tables show.")] = None,
+    run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="All facts that this run archived.")] = None,
     dry_run: DryRun = False,
     *,
     place: Place,
@@ -153,9 +148,7 @@ def _seen(pair: DuplicatePair) -> str:
 def observe(
     entity: Annotated[str, typer.Argument(metavar="ENTITY", help="An entity, by its whole name or an alias.")],
     texts: Annotated[list[str], typer.Argument(help="The observations, one sentence each.")],
-    type: Annotated[
-        str | None, typer.Option("--type", help="The type of the entity: person, tool, project …", show_default=False)
-    ] = None,
+    type: Annotated[str | None, typer.Option("--type", help="The type of the entity: person, tool, project …")] = None,
     create: Annotated[bool, typer.Option("--create", help="Create the entity if it is unknown.")] = False,
     *,
     place: Place,
@@ -251,17 +244,11 @@ def forget(
         str, typer.Argument(help="An entity, by any of its names or its id; or else words to find in texts.")
     ],
     also: Annotated[
-        list[str] | None,
-        typer.Option("--also", metavar="NAME", help="Another name to erase; may be repeated.", show_default=False),
+        list[str] | None, typer.Option("--also", metavar="NAME", help="Another name to erase; may be repeated.")
     ] = None,
     name: Annotated[
         list[str] | None,
-        typer.Option(
-            "--name",
-            metavar="NAME",
-            help="Erase exactly this name, even a short one; may be repeated.",
-            show_default=False,
-        ),
+        typer.Option("--name", metavar="NAME", help="Erase exactly this name, even a short one; may be repeated."),
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,

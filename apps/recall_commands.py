@@ -39,6 +39,11 @@ if TYPE_CHECKING:
     from slowwave.common.types import Recollection, Reply
 
 
+OverTime = Annotated[
+    bool, typer.Option("--over-time", help="Lines from the whole time: for an order, a development, a summary.")
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
     for command in (recall, context, ask):
@@ -56,7 +61,6 @@ def recall(
             "--graph",
             metavar="MODE",
             help="Follow relations: none, bfs (step by step) or spread (strong ones first); default [recall] graph.",
-            show_default=False,
         ),
     ] = None,
     scope: Scope = None,
@@ -120,9 +124,7 @@ def context(
     only: OnlyOption = None,
     also: AlsoOption = None,
     fill: Annotated[bool, typer.Option("--fill", help="Fill --tokens, also with lines that hardly answer.")] = False,
-    over_time: Annotated[
-        bool, typer.Option("--over-time", help="Lines from the whole time: for an order, a development, a summary.")
-    ] = False,
+    over_time: OverTime = False,
     now: Now = None,
     *,
     place: Place,
@@ -154,11 +156,10 @@ def ask(
     as_of: AsOf = None,
     known_as_of: KnownAsOf = None,
     also: AlsoOption = None,
+    over_time: OverTime = False,
     llm: Annotated[
         str | None,
-        typer.Option(
-            "--llm", metavar="PROVIDER/MODEL", help="The model that answers; default [ingest.llm].", show_default=False
-        ),
+        typer.Option("--llm", metavar="PROVIDER/MODEL", help="The model that answers; default [ingest.llm]."),
     ] = None,
     max_usd: MaxUsd = None,
     max_calls: MaxCalls = None,
@@ -169,8 +170,8 @@ def ask(
     """Answer a question from memory with one model call, and show the facts behind the answer."""
     with OpenMemory(place) as memory:
         reply = memory.ask(
-            question, tokens, as_of=as_of, known_as_of=known_as_of, scope=scope, also=also or (), model=llm,
-            max_usd=max_usd, max_calls=max_calls,
+            question, tokens, as_of=as_of, known_as_of=known_as_of, scope=scope, also=also or (),
+            over_time=over_time, model=llm, max_usd=max_usd, max_calls=max_calls,
         )  # fmt: skip
         speakers = {} if as_json else memory.speakers(reply.facts)
     if as_json:

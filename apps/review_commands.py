@@ -140,13 +140,8 @@ def print_decided(done: Sequence[DecidedProposal], run: str, namespace: str) -> 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID…", help="Proposals, by the ids that tables show.")]
 All = Annotated[bool, typer.Option("--all", help="All pending proposals without a risk.")]
 Risky = Annotated[bool, typer.Option("--risky", help="With --all: also proposals with a risk, after a list of them.")]
-Action = Annotated[
-    str | None,
-    typer.Option("--action", metavar="NAME", help="Only proposals of this action: split …", show_default=False),
-]
-Note = Annotated[
-    str, typer.Option("--note", metavar="TEXT", help="The reason, kept with the decision.", show_default=False)
-]
+Action = Annotated[str | None, typer.Option("--action", metavar="NAME", help="Only proposals of this action: split …")]
+Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="The reason, kept with the decision.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -242,12 +237,10 @@ def reject(
 def modify(
     id: Annotated[str, typer.Argument(metavar="ID", help="A proposal to split or to delete.")],
     rename: Annotated[
-        list[str] | None,
-        typer.Option("--rename", metavar="OLD=NEW", help="Change the name of a new entity.", show_default=False),
+        list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="Change the name of a new entity.")
     ] = None,
     leave: Annotated[
-        list[str] | None,
-        typer.Option("--leave", metavar="OBSERVATION", help="Keep this observation where it is.", show_default=False),
+        list[str] | None, typer.Option("--leave", metavar="OBSERVATION", help="Keep this observation where it is.")
     ] = None,
     by: By = None,
     *,

@@ -1,16 +1,20 @@
-"""Commands about runs and the state of the store: what ran, undo, doctor."""
+"""Commands about runs and the state of the store and the installation: what ran, undo, doctor."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from packaging.requirements import Requirement
 
-from slowwave.common.errors import UnusableInput
+from slowwave.common.errors import NoStoreYet, SlowwaveError, UnknownName, UnusableInput
 from slowwave.common.run_counts import shown_counts
 from slowwave.common.timestamps import in_utc
 
@@ -34,8 +38,7 @@ def register(app: typer.Typer) -> None:
 
 def runs(
     run: Annotated[
-        str | None,
-        typer.Argument(help="The id of a run, or its beginning: show this run in detail.", show_default=False),
+        str | None, typer.Argument(help="The id of a run, or its beginning: show this run in detail.")
     ] = None,
     limit: Annotated[
         int, typer.Option("--limit", min=1, help="How many to show; a night or a backfill counts as one.")
@@ -200,9 +203,7 @@ def doctor(
     if environment:
         if repair:
             raise UnusableInput("--environment repairs nothing.", "Use --repair without it.")
-        from .environment import show_environment
-
-        if not show_environment(place, as_json):
+        if not _show_environment(place, as_json):
             raise typer.Exit(1)
         return
     from storage.doctor import UNREADABLE, examine, look, mend_head
@@ -254,3 +255,128 @@ def _show_examined(mended: Sequence[Defect], left: Sequence[Defect], run: str, n
         out.print(f"Healthy{f'; {len(mended)} findings mended' if mended else ''}.")
     if mended and not rows:  # the repair of damage cannot be undone
         show_undo(run, namespace)
+
+
+# The environment: whether everything that slowwave runs on is here. Nothing heavy is imported at the top, so that the
+# checks run where a package is missing or broken, too: what a check cannot find out is a row of its own.
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What one check found, and the way out where something is to be done.
+
+    A note is no obstacle; a problem is something needed that is missing, broken, too old or too new.
+    """
+
+    check: str
+    state: Literal["ok", "note", "problem"]
+    found: str
+    remedy: str = ""
+
+
+def _show_environment(place: Place, as_json: bool) -> bool:
+    """Show all checks; whether nothing that is needed is missing."""
+    checks = [*check_environment(place, os.environ)]
+    is_ready = all(each.state != "problem" for each in checks)
+    if as_json:
+        print_json({"is_ready": is_ready, "checks": [asdict(each) for each in checks]})
+        return is_ready
+    rows = [(each.check, each.state, f"{each.found}\n{each.remedy}".rstrip()) for each in checks]
+    out.print(table("Environment", ("check", "state", "found, and the way out"), rows))
+    out.print("Everything needed is here." if is_ready else "Something needed is missing: see the rows with `problem`.")
+    return is_ready
+
+
+def check_environment(place: Place, environ: Mapping[str, str]) -> Iterator[Check]:
+    """All checks of this process and this place, the cheap ones first. No key is shown, and no model is called."""
+    parts: dict[str, Callable[[], Iterator[Check]]] = {
+        "packages": _packages,
+        "language model": lambda: _language_models(place.settings.model_dump(), environ),
+        "embedding model": lambda: _embedding_model(place.settings.embedder, environ),
+        "store": lambda: _store(place),
+    }
+    for name, part in parts.items():
+        try:
+            yield from part()
+        except SlowwaveError as error:
+            yield Check(name, "problem", error.message, error.remedy)
+        except ImportError as error:
+            yield Check(name, "problem", f"A package does not load: {error}", "pip install --force-reinstall slowwave")
+
+
+def _packages() -> Iterator[Check]:
+    """A row for each package that is missing, too old or too new; one row that counts the others."""
+    required = [Requirement(line) for line in metadata.requires("slowwave") or ()]
+    needed = [each for each in required if each.marker is None or each.marker.evaluate({"extra": ""})]
+    wrong = [(each, reason) for each in needed if (reason := _unfit(each))]
+    yield Check("packages", "ok", f"{len(needed) - len(wrong)} of {len(needed)} as needed")
+    for each, reason in wrong:
+        yield Check(each.name, "problem", reason, f"pip install '{each.name}{each.specifier}'")
+
+
+def _unfit(required: Requirement) -> str:
+    """Why the version that is installed does not fit; nothing where it does."""
+    try:
+        version = metadata.version(required.name)
+    except metadata.PackageNotFoundError:
+        return "It is not installed."
+    is_fit = required.specifier.contains(version, prereleases=True)
+    return "" if is_fit else f"{version} does not fit; needed is {required.specifier}."
+
+
+def _language_models(settings: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Check]:
+    """A row for each language model of the settings: whether its key is there."""
+    from inference.providers import choose
+
+    llm = settings["ingest"]["llm"]
+    names = {value for name, value in llm.items() if name == "model" or name.endswith("_model")}
+    for name in sorted(filter(None, names)):
+        try:
+            choose(name, environ)
+        except SlowwaveError as error:
+            yield Check("language model", "problem", error.message, error.remedy)
+        else:
+            nobody = "auto: nobody reads yet, words are kept as they were said; slowwave init asks who may read"
+            yield Check("language model", "ok", nobody if name == "auto" else name)
+
+
+def _embedding_model(name: str, environ: Mapping[str, str]) -> Iterator[Check]:
+    """Whether the embedding model can be used; one of another provider is not called."""
+    from inference.embedding import STATIC, STATIC_MODELS, find_function, is_static, open_embedder
+
+    if name in STATIC_MODELS or (is_static(name) and Path(name.removeprefix(STATIC)).is_dir()):
+        yield Check("embedding model", "ok", f"{name}, {open_embedder(name).embed(['slowwave']).shape[1]} dimensions")
+    elif is_static(name):
+        found = f"{name} is no folder here; it is looked for in the Hugging Face hub when a run begins."
+        yield Check("embedding model", "note", found, "Name a folder to work without the hub.")
+    else:
+        find_function(name, environ)
+        yield Check("embedding model", "ok", name)
+
+
+def _store(place: Place) -> Iterator[Check]:
+    """Whether the store can be written, and is of a schema that this version knows."""
+    from storage.object_storage import is_remote
+    from storage.store import Store
+    from storage.tables import SCHEMA_VERSION
+
+    if not is_remote(place.uri):
+        folder = Path(place.uri).absolute()
+        there = next(each for each in (folder, *folder.parents) if each.exists())
+        if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+            yield Check("store", "ok", f"{folder}{'' if there == folder else ' is not made yet; it can be'}")
+        else:
+            remedy = "Choose another folder with --store or SLOWWAVE_STORE, or change its permissions."
+            yield Check("store", "problem", f"{there} is not a folder that can be written.", remedy)
+    try:
+        version = Store.attach(place.uri, place.namespace).head.schema_version
+    except (NoStoreYet, UnknownName):
+        yield Check("schema", "ok", f"{SCHEMA_VERSION}; the namespace {place.namespace!r} is not made yet")
+        return
+    found = f"The store has schema version {version}, this slowwave knows {SCHEMA_VERSION}."
+    if version > SCHEMA_VERSION:
+        yield Check("schema", "problem", found, "pip install --upgrade slowwave")
+    else:
+        remedy = "The next command migrates it. To be able to go back, copy the folder first (docs/upgrading.md)."
+        is_old = version < SCHEMA_VERSION
+        yield Check("schema", "note" if is_old else "ok", found, remedy if is_old else "")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from slowwave.common.errors import Refused, UnusableInput
+from slowwave.common.errors import UnusableInput
 from slowwave.integrations.python_api import OpenMemory
 
-from .configuration import Place, store_uri
+from .configuration import Place
 from .options import JsonOption, add_command
 from .printing import err, out, print_json
 
@@ -31,14 +31,9 @@ def register(app: typer.Typer) -> None:
 
 
 def up(
-    context: typer.Context,
     watch: Annotated[
         list[Path] | None,
         typer.Option("--watch", metavar="FOLDER", help="Read what is new in this folder every hour; may be repeated."),
-    ] = None,
-    run: Annotated[
-        list[str] | None,
-        typer.Option("--run", metavar="NAME", help="Start this deployment at once, such as sleep; may be repeated."),
     ] = None,
     status: Annotated[
         bool, typer.Option("--status", help="Only show what is up. Exit code 1 if a part of it is not.")
@@ -46,7 +41,7 @@ def up(
     port: Port = 4200,
     part: Annotated[
         Literal["server", "worker", "deployments"] | None,
-        typer.Option("--part", hidden=True, help="Become the server or the worker.", show_default=False),
+        typer.Option("--part", hidden=True, help="Become the server or the worker."),
     ] = None,
     *,
     place: Place,
@@ -57,45 +52,24 @@ def up(
     It returns when they are ready; they stay up until `slowwave down` or the end of the machine. The worker's runs use
     this store and namespace, and the settings of the `slowwave.toml` that counts here.
     """
-    from .local_server.parts import PARTS, become, run_now, running, start_all
+    from .local_server.parts import become, start_all
     from .local_server.setup import setup_of
 
     setup = setup_of(place.uri, place.namespace, tuple(watch or ()), port)
     if part is not None:
         become(setup, place, part)
-    if status and run:
-        raise UnusableInput("--status starts nothing, and --run starts a deployment.", "Leave one of them out.")
-    is_up = all(running(setup, each) for each in PARTS)
-    if run and is_up:  # a run needs what is up, with whatever options that was started
-        setup = _up_as(setup, context)
-    elif not status:
-        if not (is_up or as_json):
+    if not status:
+        if not as_json:
             err.print("Starting; it takes a minute, on a busy machine more.")
         if not start_all(setup) and not as_json:
             out.print("It is up already, with the same options. Its deployments now have the settings that count here.")
-    pages = [run_now(setup, name) for name in run or ()]
     found = _state(setup)
     if as_json:
-        print_json({**found, "runs": pages})
+        print_json(found)
     else:
-        _show(setup, found, pages)
+        _show(setup, found)
     if found["state"] != "up":
         raise typer.Exit(1)
-
-
-def _up_as(setup: Setup, context: typer.Context) -> Setup:
-    """What is up; raises `Refused` where an option of this call asks for something else."""
-    from .local_server.parts import running
-    from .local_server.setup import setup_from
-
-    options = (running(setup, "server") or {"options": setup.options})["options"]
-    found = setup_from(options)
-    fields = {"store": "store", "namespace": "namespace", "watch": "watched"}
-    given = [each for each in fields if getattr(context.get_parameter_source(each), "name", "") == "COMMANDLINE"]
-    if any(getattr(setup, fields[each]) != getattr(found, fields[each]) for each in given):
-        ways = f"Leave out --{', --'.join(given)}, or stop it first: slowwave down --port {setup.port}"
-        raise Refused(f"It is up with other options: {shlex.join(options)}.", ways)
-    return found
 
 
 def _state(setup: Setup) -> dict[str, Any]:
@@ -118,11 +92,10 @@ def _state(setup: Setup) -> dict[str, Any]:
     }
 
 
-def _show(setup: Setup, found: dict[str, Any], pages: list[str]) -> None:
+def _show(setup: Setup, found: dict[str, Any]) -> None:
     """Where the UI and the logs are, and the next commands."""
-    from .local_server.setup import setup_from
-
     own = "" if setup.port == 4200 else f" --port {setup.port}"
+    place = shlex.join(found["options"][2:6])  # --store and --namespace
     lines = [f"{each['part']:<7} {each['state']:<9} {_process(each)}".rstrip() for each in found["parts"]]
     if found["options"]:
         lines += [f"options {shlex.join(found['options'])}"]
@@ -135,22 +108,13 @@ def _show(setup: Setup, found: dict[str, Any], pages: list[str]) -> None:
             "",
             f"UI:       {setup.page}",
             f"Password: the UI asks for it once, it is in {shlex.quote(str(setup.password_file))}",
-            *(f"Run:      {page}" for page in pages),
-            f"Night:    every day at 03:00 UTC; at once: slowwave up --run sleep{own}",
-            f"Runs:     slowwave runs{_place(setup_from(found['options']))}",
+            f"Night:    every day at 03:00 UTC; at once: slowwave sleep {place}",
+            f"Runs:     slowwave runs {place}",
             f"prefect:  export PREFECT_API_URL={setup.page}/api "
             f'PREFECT_API_AUTH_STRING="$(cat {shlex.quote(str(setup.password_file))})"',
             f"Stop:     slowwave down{own}",
         ]
     out.print("\n".join(lines), markup=False, soft_wrap=True)
-
-
-def _place(setup: Setup) -> str:
-    """The options by which other commands find this memory from here; none where it is the usual one."""
-    store = (
-        "" if setup.store in (store_uri(), str(Path(store_uri()).resolve())) else f" --store {shlex.quote(setup.store)}"
-    )
-    return store + ("" if setup.namespace == "default" else f" --namespace {shlex.quote(setup.namespace)}")
 
 
 def _process(part: dict[str, Any]) -> str:
@@ -184,16 +148,12 @@ def serve(
             "--host-name",
             metavar="NAME",
             help="Another host name of this machine; requests to unknown names are refused.",
-            show_default=False,
         ),
     ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
-            "--token-file",
-            metavar="FILE",
-            help="A file with the token of the page; default $SLOWWAVE_SERVE_TOKEN.",
-            show_default=False,
+            "--token-file", metavar="FILE", help="A file with the token of the page; default $SLOWWAVE_SERVE_TOKEN."
         ),
     ] = None,
     is_opened: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
@@ -240,7 +200,6 @@ def serve_agents(
             "--http",
             metavar="HOST:PORT",
             help="Serve over streamable HTTP at /mcp, for example 127.0.0.1:8765; by default on stdin and stdout.",
-            show_default=False,
         ),
     ] = None,
     called: Annotated[
@@ -249,7 +208,6 @@ def serve_agents(
             "--host-name",
             metavar="NAME",
             help="With --http: another host name of this machine; requests to unknown names are refused.",
-            show_default=False,
         ),
     ] = None,
     *,

@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 
 
 def bring_in(
-    path: Annotated[Path, typer.Argument(help="An export: a JSON file, or a folder of them.", show_default=False)],
+    path: Annotated[Path, typer.Argument(help="An export: a JSON file, or a folder of them.")],
     system: FromOption = "auto",
     require_approval: RequireApproval = False,
     key: Annotated[
@@ -133,7 +133,7 @@ def _show_audit(report: Audit) -> None:
 
 
 def export(
-    folder: Annotated[Path, typer.Argument(help="The folder to create.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(help="The folder to create.")],
     format: Annotated[str, typer.Option("--format", help="jsonl or parquet.")] = "jsonl",
     vectors: Annotated[
         bool, typer.Option("--vectors", help="Also export vectors; without them import computes them again.")

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from flows.consolidate import consolidate
+from flows.maintenance import consolidate
 from inference.embedding import open_embedder
 from slowwave.common.settings import ConsolidateSettings
 from slowwave.common.text import statement_hash

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
-from flows.steward import Phase, steward
+from flows.maintenance import Sweep, steward
 from slowwave.common.settings import StewardSettings
 from slowwave.common.validity import live_sql
 from slowwave.integrations.python_api import OpenMemory
@@ -83,7 +83,7 @@ def _prune(uri: str, live: int) -> pl.Series:
     return Store.open(uri).snapshot().frame("facts", "status = 'archived'", ["id"])["id"]
 
 
-def _sweep(uri: str, at: datetime, phases: tuple[Phase, ...], threshold: float) -> None:
+def _sweep(uri: str, at: datetime, phases: tuple[Sweep, ...], threshold: float) -> None:
     settings = StewardSettings.model_validate(
         {"llm": {"model": "quotes"}, "prune_threshold": threshold, "learning_events": 1}
     )

@@ -19,8 +19,7 @@ from unittest.mock import patch
 import polars as pl
 
 import flows.ingest  # noqa: F401, so that its imports are not measured
-from flows.decay import decay
-from flows.steward import steward
+from flows.maintenance import decay, steward
 from inference.embedding import open_embedder
 from slowwave.common.settings import DecaySettings, StewardSettings
 from slowwave.integrations.python_api import OpenMemory

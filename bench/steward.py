@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import polars as pl
 
-from flows.steward import Phase, steward
+from flows.maintenance import Sweep, steward
 from inference.embedding import open_embedder
 from slowwave.common.settings import StewardSettings
 from slowwave.common.validity import live_sql
@@ -53,7 +53,7 @@ def run(options: Options) -> Iterable[Figure]:
     for facts in QUICK if options.is_quick else SIZES:
         uri = str(options.place / str(facts))
         build(uri, facts)
-        sweeps: dict[str, tuple[datetime, tuple[Phase, ...]]] = {
+        sweeps: dict[str, tuple[datetime, tuple[Sweep, ...]]] = {
             "first": (NOW, ("score",)),
             "an hour later": (NOW + timedelta(hours=1), ("score",)),
         }
@@ -101,7 +101,7 @@ def _events(facts: pl.Series, start: int, random: np.random.Generator) -> pl.Dat
     )  # fmt: skip
 
 
-def sweep(uri: str, at: datetime, phases: tuple[Phase, ...]) -> Swept:
+def sweep(uri: str, at: datetime, phases: tuple[Sweep, ...]) -> Swept:
     """Read the columns, then run the flow; to be called in a fresh process."""
     snapshot = Store.open(uri).snapshot()
     with measured() as reading:

@@ -94,7 +94,7 @@ def observe_some(tenant: Tenant, chance: random.Random) -> dict[str, Any]:
 
 def consolidate_all(tenant: Tenant, _: random.Random) -> dict[str, Any]:
     """The flow `consolidate`."""
-    from flows.consolidate import consolidate
+    from flows.maintenance import consolidate
     from slowwave.common.settings import ConsolidateSettings
 
     chosen = ConsolidateSettings.model_validate({"llm": {"model": "quotes"}, "retention": _retention()})
@@ -103,7 +103,7 @@ def consolidate_all(tenant: Tenant, _: random.Random) -> dict[str, Any]:
 
 def sweep(tenant: Tenant, _: random.Random) -> dict[str, Any]:
     """The flow `steward`."""
-    from flows.steward import steward
+    from flows.maintenance import steward
     from slowwave.common.settings import StewardSettings
 
     chosen = StewardSettings.model_validate({"llm": {"model": "quotes"}, "retention": _retention()})
@@ -112,7 +112,7 @@ def sweep(tenant: Tenant, _: random.Random) -> dict[str, Any]:
 
 def sleep_once(tenant: Tenant, _: random.Random) -> dict[str, Any]:
     """The flow `sleep`."""
-    from flows.sleep import sleep
+    from flows.nights import sleep
     from slowwave.common.settings import SleepSettings
 
     chosen = SleepSettings.model_validate({"retention": _retention()})  # without a key the rules are its model

@@ -2,29 +2,56 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import datetime
-from typing import Any, Literal
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Literal
+
+import polars as pl
+from pydantic import Field
 
 from inference.language import has_reader
+from slowwave.common.errors import SlowwaveError, UnusableInput
 from slowwave.common.run_counts import RunCount, by_label
 from slowwave.common.settings import DEFAULT_EMBEDDER, ApprovalSettings, IngestSettings
+from slowwave.common.text import digest
+from slowwave.common.timestamps import in_utc
+from slowwave.common.types import Ingested, Mention
 from storage.connection import has_namespace
+from storage.snapshots import Snapshot
+from storage.store import Store
 from tasks.entities.derived import assign_new, link_entities, touched_entities
 from tasks.ingest.admission import admit_messages
 from tasks.ingest.application import apply_patches, quoted_left, replace_quotations
 from tasks.ingest.artifacts import link_artifacts
 from tasks.ingest.extraction import Cursor, count_unfinished, extract_facts
+from tasks.ingest.inbox import (
+    Arrival,
+    Rounds,
+    by_namespace,
+    check_folder,
+    look_into,
+    put_away,
+)
 from tasks.ingest.reading import find_new_sources, look_at, read_intakes
 from tasks.ingest.sessions import summarise_sessions
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.nightly.community_refresh import note_due
 from tasks.nightly.fact_reconciliation import reconcile
 from tasks.nightly.open_questions import propose_overrides
-from tasks.orchestration.phases import tidy
+from tasks.orchestration.phases import asking, tidy
 from tasks.orchestration.tallies import IngestTally, publish_summary
-from tasks.runtime.engine import INGESTED, announce, flow, report_progress
-from tasks.runtime.runs import Run, existing_run, language_of, new_run, recorded
+from tasks.runtime.engine import INGESTED, announce, flow, log, report_progress
+from tasks.runtime.run_pages import show_table
+from tasks.runtime.runs import Run, existing_run, new_run, recorded
 from tasks.runtime.writing import titles_of, under_approval
 
 Format = Literal[  # those of `slowwave.reading.ingestion.conversations`; the form needs them in words
@@ -51,12 +78,9 @@ async def ingest(
         paths: Files or folders on the machine of the worker: JSON lines of messages, sessions of coding
             agents, exports of chats, mail, logs of Git, Markdown or plain text. None: what is stored already and waits
             is extracted.
-        namespace: Which memory inside the store; tenants are kept apart by it.
-        store: Folder or address of the store.
         format: How to read the files; auto looks at each.
         settings: Who extracts, what is refused, and how much may be spent.
         embedder: The embedding model; a store keeps the one it was made with.
-        now: The time that counts as now; empty for the real time.
         require_approval: What is learned waits for a person, fact by fact; see the flow `review`.
         dry_run: Read and gate only; nothing is stored.
     """
@@ -102,27 +126,169 @@ async def _learn(run: Run, settings: IngestSettings, tally: IngestTally) -> None
     """Extract and apply, batch by batch, until nothing waits or the budget is spent; then reconcile."""
     reading = replace(run, rereads=settings.extract.reread)
     merging = under_approval(reading, "merge", settings.approval)
-    async with language_of(reading, settings.llm) as language:
+    async with asking(reading, tally, settings.llm, "extract") as language:
         model = "" if language.is_keyless("extract") else language.model("extract")
-        try:
-            tally.applied(apply_patches(reading, settings))  # left by earlier runs
+        tally.applied(apply_patches(reading, settings))  # left by earlier runs
+        tally.counts[RunCount.QUOTATIONS_REPLACED] += replace_quotations(run, model) if model else 0
+        waiting = count_unfinished(run, settings.extract)
+        cursor: Cursor | None = Cursor()
+        while cursor is not None and not language.budget_reached:
+            extracted = await extract_facts(reading, settings, cursor)
+            tally.extracted(extracted)
+            tally.applied(apply_patches(reading, settings, look_back=False))
             tally.counts[RunCount.QUOTATIONS_REPLACED] += replace_quotations(run, model) if model else 0
-            waiting = count_unfinished(run, settings.extract)
-            cursor: Cursor | None = Cursor()
-            while cursor is not None and not language.budget_reached:
-                extracted = await extract_facts(reading, settings, cursor)
-                tally.extracted(extracted)
-                tally.applied(apply_patches(reading, settings, look_back=False))
-                tally.counts[RunCount.QUOTATIONS_REPLACED] += replace_quotations(run, model) if model else 0
-                cursor = extracted.cursor
-                await report_progress("messages extracted", tally.counts[RunCount.MESSAGES_EXTRACTED], waiting)
-            if touched := touched_entities(run):
-                tally.counts[RunCount.LINKS] += link_entities(run, settings.extract.note_linking, touched)
-                tally.counts[RunCount.ENTITIES_JOINED] += assign_new(run)
-            if settings.consolidate.enabled:
-                tally.took(await reconcile(merging, settings.consolidate, language))
-                tally.took(await link_artifacts(merging, settings.consolidate, language))
-            if settings.sessions.enabled:
-                tally.took(await summarise_sessions(run, settings, language))
-        finally:
-            tally.paid(language, "extract")
+            cursor = extracted.cursor
+            await report_progress("messages extracted", tally.counts[RunCount.MESSAGES_EXTRACTED], waiting)
+        if touched := touched_entities(run):
+            tally.counts[RunCount.LINKS] += link_entities(run, settings.extract.note_linking, touched)
+            tally.counts[RunCount.ENTITIES_JOINED] += assign_new(run)
+        if settings.consolidate.enabled:
+            tally.took(await reconcile(merging, settings.consolidate, language))
+            tally.took(await link_artifacts(merging, settings.consolidate, language))
+        if settings.sessions.enabled:
+            tally.took(await summarise_sessions(run, settings, language))
+
+
+# Inbox: files that arrive in a folder become facts.
+
+
+Afterwards = Literal["move", "stay"]
+
+
+@flow("inbox")
+async def inbox(
+    folder: str = "./inbox",
+    namespace: str = "default",
+    store: str = "./memory",
+    settle_s: Annotated[float, Field(ge=0, le=86_400)] = 20.0,
+    afterwards: Afterwards = "move",
+    by_folder: bool = True,
+    settings: IngestSettings = IngestSettings(),  # noqa: B008 (frozen)
+    embedder: str = DEFAULT_EMBEDDER,
+    now: datetime | None = None,
+) -> dict[str, Any]:
+    """Ingest the files of a folder that are new or have changed. Looking again at what was read begins no run.
+
+    Args:
+        folder: Where files arrive, on the machine of the worker.
+        namespace: Which memory they go to; tenants are kept apart by it.
+        settle_s: Seconds for which a file must not have changed before it is read: it may still be written.
+        afterwards: Whether files that were read move to the folder `done` and unusable ones to `failed`, with the
+            reason beside them, or all stay where they are.
+        by_folder: A folder in the inbox is the namespace of the files below it.
+        settings: Who extracts, what is refused, and how much may be spent.
+        embedder: The embedding model; a store keeps the one it was made with.
+    """
+    check_folder(folder)
+    is_ours = afterwards == "move"
+    at = datetime.now(UTC) if now is None else in_utc(now)
+    done = Rounds(look_into(folder, store, namespace, at, settle_s, by_folder=by_folder, is_ours=is_ours))
+    taken = {"store": store, "settings": settings, "embedder": embedder, "now": now}
+    for name, arrivals in by_namespace(done.arrivals).items():
+        try:
+            await read_arrivals(done, arrivals, {"namespace": name, **taken})
+        except SlowwaveError as error:  # no model, no lease: another time, and others may fare better
+            log.error("Nothing could be read into %s: %s", name, error)
+            done.failed(arrivals, error, name)
+    if is_ours:
+        for each in done.arrivals:
+            if done.is_over(each):
+                put_away(folder, each, each.reason)
+    summary = done.summary()
+    await show_table(summary["files"], "inbox-files", "What became of each file")
+    if done.errors:
+        reasons = "; ".join(dict.fromkeys(done.errors.values()))
+        raise SlowwaveError(f"{len(done.errors)} files could not be read; they stay: {reasons}")
+    return summary
+
+
+async def read_arrivals(done: Rounds, arrivals: Sequence[Arrival], parameters: dict[str, Any]) -> None:
+    """Ingest them together; where that fails on one of them, each alone, so that it stops none but itself."""
+    try:
+        done.ran(await ingest(paths=[str(each.path) for each in arrivals], **parameters))
+    except Exception as error:
+        is_about_all = isinstance(error, SlowwaveError) and not isinstance(error, UnusableInput)
+        if is_about_all:
+            raise
+        if len(arrivals) == 1:
+            log.exception("%s could not be read.", arrivals[0].path)
+            done.failed(arrivals, error, arrivals[0].path)
+            return
+        for each in arrivals:
+            await read_arrivals(done, [each], parameters)
+
+
+# Messages that a program hands over are ingested as a file of them would be.
+
+
+_ENDED = ("superseded", "retracted", "archived")
+
+
+def ingest_messages(
+    messages: Sequence[Mapping[str, object]],
+    conversation: str | None,
+    namespace: str,
+    store: str,
+    settings: IngestSettings,
+    embedder: str,
+    now: datetime | None,
+) -> Ingested:
+    """One run of `ingest` over messages that a program hands over; the source is a file that is gone afterwards."""
+    lines = _lines(messages, conversation)
+    with TemporaryDirectory(prefix="slowwave-") as folder:
+        file = Path(folder, f"{re.sub('[^A-Za-z0-9._-]+', '-', conversation or 'messages')[:60]}.jsonl")
+        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        if now is not None:  # a message without a time has that of its file
+            os.utime(file, (now.timestamp(), now.timestamp()))
+        flow = partial(
+            ingest, [str(file)], namespace=namespace, store=store, format="messages", settings=settings,
+            embedder=embedder, now=now,
+        )  # fmt: skip
+        summary = _run(lambda: asyncio.run(flow()))
+    return _ingested(Store.open(store, namespace).snapshot(), summary)
+
+
+def _lines(messages: Sequence[Mapping[str, object]], conversation: str | None) -> list[str]:
+    """Each message as a line of JSON that names its conversation."""
+    if isinstance(messages, str | Mapping) or not messages:
+        raise UnusableInput("There are no messages.", "Give a list of them, each with `role` and `content`.")
+    for each in messages:
+        if not isinstance(each, Mapping) or "content" not in each:
+            raise UnusableInput(f"{each!r} is no message.", "A message is a dict with `role` and `content`.")
+    try:
+        bare = [json.dumps(dict(each), ensure_ascii=False, default=str) for each in messages]
+    except (TypeError, ValueError) as error:
+        raise UnusableInput(f"A message cannot be written as JSON: {error}.", "Give texts as content.") from error
+    if conversation is None and all("conversation_id" in each for each in messages):
+        return bare
+    name = conversation or f"messages-{digest(*bare)}"
+    return [json.dumps(dict(each) | {"conversation_id": name}, ensure_ascii=False, default=str) for each in messages]
+
+
+def _run(flow: Any) -> dict[str, Any]:
+    """The summary of the flow; in a thread of its own where an event loop runs in this one."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        summary: dict[str, Any] = flow()
+        return summary
+    with ThreadPoolExecutor(1) as pool:
+        return dict(pool.submit(flow).result())
+
+
+def _ingested(snapshot: Snapshot, summary: Mapping[str, Any]) -> Ingested:
+    """The summary of a run with the facts that it made and ended, in the order of its decisions."""
+    run = str(summary["run"])
+    decided = snapshot.by_ids("decisions", [run], ["action", "subject_id"], key="run_id")
+    about = decided["subject_id"].unique(maintain_order=True)
+    facts = pl.DataFrame({"id": about}).join(
+        snapshot.by_ids("facts", about, ["id", "statement", "status"]), on="id", maintain_order="left"
+    )
+    is_new = pl.col("id").is_in(decided.filter(pl.col("action") == "create")["subject_id"].implode())
+    learned = facts.filter(is_new & (pl.col("status") == "active"))
+    ended = facts.filter(~is_new & pl.col("status").is_in(_ENDED))
+    mentions = [tuple(Mention(*row) for row in part.select("id", "statement").iter_rows()) for part in (learned, ended)]
+    return Ingested(
+        run, str(summary["state"]), dict(summary["counts"]), dict(summary["refused"]), mentions[0], mentions[1],
+        tuple(summary["notes"]), tuple(summary["errors"]),
+    )  # fmt: skip

@@ -7,8 +7,10 @@ from difflib import get_close_matches
 
 import polars as pl
 
+from slowwave.common import frames
 from slowwave.common.errors import UnknownName, UnusableInput
 from slowwave.common.types import Artifact, Episode
+from slowwave.facts.searched_texts import OBSERVATIONS
 from storage.rows import quoted
 from storage.snapshots import Snapshot
 
@@ -62,13 +64,15 @@ def _shown_artifacts(rows: pl.DataFrame, *, with_content: bool) -> tuple[Artifac
 def episodes_of(snapshot: Snapshot, entity_id: str) -> tuple[Episode, ...]:
     """The conversations that are about an entity, newest first."""
     links = snapshot.by_ids("episode_entities", [entity_id], ["episode_id"], key="entity_id")
-    return _episodes(snapshot.by_ids("episodes", links["episode_id"]))
+    return _episodes(snapshot, snapshot.by_ids("episodes", links["episode_id"]))
 
 
 def last_episodes(snapshot: Snapshot, count: int) -> tuple[Episode, ...]:
     """The conversations that ended last, newest first."""
-    ends = snapshot.frame("episodes", columns=["id", "ended_at"]).sort("ended_at", "id", descending=True).head(count)
-    return _episodes(snapshot.by_ids("episodes", ends["id"]))
+    rows = snapshot.frame("episodes", columns=["id", "conversation_id", "ended_at"])
+    last = rows.sort("ended_at", "id", descending=True).head(count)["id"]
+    observed = rows.filter(pl.col("conversation_id") == OBSERVATIONS)["id"]
+    return _episodes(snapshot, snapshot.by_ids("episodes", pl.concat([last, observed]).unique()))[:count]
 
 
 def entities_in(snapshot: Snapshot, episodes: tuple[Episode, ...]) -> list[str]:
@@ -79,7 +83,17 @@ def entities_in(snapshot: Snapshot, episodes: tuple[Episode, ...]) -> list[str]:
     return counted["entity_id"].to_list()
 
 
-def _episodes(rows: pl.DataFrame) -> tuple[Episode, ...]:
+def _episodes(snapshot: Snapshot, rows: pl.DataFrame) -> tuple[Episode, ...]:
+    """These episodes, newest first. How far the observations go is told by their messages: each would move it on."""
+    is_observed = pl.col("conversation_id") == OBSERVATIONS
+    if len(rows.filter(is_observed)):
+        where = f"conversation_id = {quoted(OBSERVATIONS)}"
+        times = snapshot.frame("messages", where, ["occurred_at"])["occurred_at"]
+        ended, messages = pl.lit(times.max(), dtype=frames.TIME), pl.lit(len(times), dtype=pl.Int64)
+        rows = rows.with_columns(
+            ended_at=pl.when(is_observed).then(ended).otherwise("ended_at"),
+            messages=pl.when(is_observed).then(messages).otherwise("messages"),
+        )
     newest = rows.sort("ended_at", "id", descending=True)
     columns = ("id", "conversation_id", "started_at", "ended_at", "messages", "summary")
     return tuple(Episode(*row) for row in newest.select(columns).iter_rows())

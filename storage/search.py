@@ -80,6 +80,8 @@ def _vector_index(table: Table) -> str | None:
 
 def nearest_among(ids: pl.Series, vectors: np.ndarray, k: int) -> pl.DataFrame:
     """For each of `vectors` (n, d), unit rows, the `k` nearest of the others: FOUND without numbers, best first."""
+    if len(ids) < 2:
+        return pl.DataFrame(schema=FOUND)
     found = _exact(ids.to_frame("id").with_columns(pl.lit(None).alias(ROW)), vectors, vectors, k + 1)
     return found.filter(pl.col("id") != ids.gather(found["query"])).group_by("query", maintain_order=True).head(k)
 
@@ -92,13 +94,13 @@ def by_scope(
     Facts of two scopes are never compared: filtered after the cut, other scopes would crowd out a fact's own.
     """
     parts = [pl.DataFrame(schema=schema)]
-    if scopes.is_empty():
-        return parts[0]
-    placed = scopes.rename("scope").to_frame().with_row_index("query")
-    for (scope,), rows in placed.group_by("scope", maintain_order=True):
+    named = np.array(scopes.to_list(), dtype=object)
+    for scope in dict.fromkeys(named):
         inside = "scope IS NULL" if scope is None else f"scope = {quoted(str(scope))}"
-        found = search(rows["query"].to_numpy(), f"({where}) AND {inside}")
-        parts.append(found.with_columns(query=rows["query"].gather(found["query"])))
+        places = np.flatnonzero(named == scope)
+        found = search(places, f"({where}) AND {inside}")
+        rows = pl.Series(places, dtype=pl.UInt32)
+        parts.append(found.with_columns(query=rows.gather(found["query"])))
     return pl.concat(parts).sort("query", maintain_order=True)
 
 

@@ -29,7 +29,7 @@ from typing import IO, Any, Literal, NoReturn
 import yaml
 
 from apps.configuration import Place
-from slowwave.common.errors import Refused, SlowwaveError, UnknownName, UnusableInput
+from slowwave.common.errors import Refused, SlowwaveError, UnusableInput
 from slowwave.common.installation import project_folder
 
 from .setup import (
@@ -348,36 +348,5 @@ def _forget_old_watches(setup: Setup) -> None:
     wanted = {watch_name(number) for number in range(1, len(setup.watched) + 1)}
     for each in call(setup, "/deployments/filter", {"deployments": {"name": {"like_": WATCH}}}):
         is_ours = TAG in each["tags"] and re.fullmatch(rf"{WATCH}(-\d+)?", each["name"])
-        if is_ours and each["name"] not in wanted and each["entrypoint"] == "flows/inbox.py:inbox":
+        if is_ours and each["name"] not in wanted and each["entrypoint"] == "flows/ingest.py:inbox":
             call(setup, f"/deployments/{each['id']}", method="DELETE")
-
-
-def run_now(setup: Setup, name: str) -> str:
-    """Start a deployment at once, named `sleep`, `inbox/watch` or `watch`; returns the address of the page of its run.
-
-    A name without its flow is that of the flow, or of the only deployment of this name.
-    """
-    try:
-        found = _ids(setup, {"deployments": {"name": {"any_": [name.rpartition("/")[2]]}}})
-        whole = name if "/" in name else f"{name}/{name}"
-        if whole not in found and "/" not in name and len(found) == 1:
-            (whole,) = found
-        if whole not in found:
-            raise UnknownName("deployment", name, found or _ids(setup, {}))
-        made = call(setup, f"/deployments/{found[whole]}/create_flow_run", {"state": {"type": "SCHEDULED"}})
-    except urllib.error.HTTPError as error:
-        raise SlowwaveError(
-            f"The server does not start {name!r}: {error.code} {error.reason}.", f"See {log_file(setup, 'server')}."
-        ) from error
-    except OSError as error:
-        reason = getattr(error, "reason", error)
-        raise SlowwaveError(f"The server does not answer: {reason}.", "Look: slowwave up --status") from error
-    return f"{setup.page}/runs/flow-run/{made['id']}"
-
-
-def _ids(setup: Setup, which: Mapping[str, Any]) -> dict[str, str]:
-    """The ids of deployments, by flow and name."""
-    flows = {each["id"]: each["name"] for each in call(setup, "/flows/filter", which)}
-    return {
-        f"{flows[each['flow_id']]}/{each['name']}": each["id"] for each in call(setup, "/deployments/filter", which)
-    }

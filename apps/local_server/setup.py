@@ -7,7 +7,7 @@ import os
 import secrets
 import sys
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -79,14 +79,6 @@ def setup_of(store: str, namespace: str, watched: tuple[Path, ...], port: int) -
     if missing := [each for each in folders if not Path(each).is_dir()]:
         raise UnusableInput(f"There is no folder {missing[0]!r}.", "--watch takes a folder of conversations.")
     return Setup(store if "://" in store else str(Path(store).expanduser().resolve()), namespace, folders, port)
-
-
-def setup_from(options: Sequence[str]) -> Setup:
-    """The setup that these options ask for: `Setup.options` read again."""
-    pairs = [*zip(options[::2], options[1::2], strict=True)]
-    one = dict(pairs)
-    watched = tuple(folder for name, folder in pairs if name == "--watch")
-    return Setup(one["--store"], one["--namespace"], watched, int(one["--port"]))
 
 
 def password(setup: Setup) -> str:

@@ -24,9 +24,8 @@ from apps.transfer_commands import atlas_page, atlas_policy
 from recall.atlas import atlas_data
 from slowwave.common.errors import NoStoreYet, SlowwaveError
 
-from . import asking, costs, people, reviewing, runs
-from .access import API, MCP, Access, LoginCodes, Tokens
-from .bodies import Values
+from . import asking, deciding
+from .access import API, MCP, Access, LoginCodes, Tokens, Values
 from .site import FOLDER, Handler, Site, documents, pages, problem_document
 
 FRAMED = "; frame-ancestors 'self'"
@@ -52,17 +51,17 @@ def atlas_map(site: Site, request: Request, values: Values) -> Response:
 PAGES: Sequence[tuple[str, str, Handler]] = (
     ("GET", "/", asking.ask),
     ("POST", "/", asking.ask),
-    ("GET", "/people", people.listed),
-    ("GET", "/people/{id}", people.person),
-    ("GET", "/runs", runs.listed),
-    ("GET", "/runs/{id}", runs.one),
-    ("GET", "/runs/{id}/undo", runs.way_back),
-    ("POST", "/runs/{id}/undo", runs.undo_now),
-    ("GET", "/review", reviewing.listed),
-    ("GET", "/review/{id}", reviewing.one),
-    ("POST", "/review/{id}/change", reviewing.change_now),
-    ("POST", "/review/{id}/{choice}", reviewing.decide_now),
-    ("GET", "/costs", costs.shown),
+    ("GET", "/people", asking.people),
+    ("GET", "/people/{id}", asking.person),
+    ("GET", "/runs", deciding.runs_listed),
+    ("GET", "/runs/{id}", deciding.one_run),
+    ("GET", "/runs/{id}/undo", deciding.way_back),
+    ("POST", "/runs/{id}/undo", deciding.undo_now),
+    ("GET", "/review", deciding.proposals_listed),
+    ("GET", "/review/{id}", deciding.one_proposal),
+    ("POST", "/review/{id}/change", deciding.change_now),
+    ("POST", "/review/{id}/{choice}", deciding.decide_now),
+    ("GET", "/costs", asking.costs),
     ("GET", "/atlas", atlas),
     ("GET", "/atlas/map", atlas_map),
     ("GET", "/why/{id:path}", asking.why),
@@ -72,16 +71,16 @@ DOCUMENTS: Sequence[tuple[str, str, Handler]] = (
     ("GET", "/api/recall", asking.recall_as_json),
     ("POST", "/api/ask", asking.ask_as_json),
     ("GET", "/api/why/{id:path}", asking.why_as_json),
-    ("GET", "/api/people", people.list_as_json),
-    ("GET", "/api/people/{id}", people.as_json),
-    ("GET", "/api/runs", runs.list_as_json),
-    ("GET", "/api/runs/{id}", runs.one_as_json),
-    ("POST", "/api/runs/{id}/undo", runs.undo_as_json),
-    ("GET", "/api/review", reviewing.list_as_json),
-    ("GET", "/api/review/{id}", reviewing.one_as_json),
-    ("POST", "/api/review/{id}/change", reviewing.change_as_json),
-    ("POST", "/api/review/{id}/{choice}", reviewing.decide_as_json),
-    ("GET", "/api/costs", costs.as_json),
+    ("GET", "/api/people", asking.people_as_json),
+    ("GET", "/api/people/{id}", asking.person_as_json),
+    ("GET", "/api/runs", deciding.runs_as_json),
+    ("GET", "/api/runs/{id}", deciding.run_as_json),
+    ("POST", "/api/runs/{id}/undo", deciding.undo_as_json),
+    ("GET", "/api/review", deciding.proposals_as_json),
+    ("GET", "/api/review/{id}", deciding.proposal_as_json),
+    ("POST", "/api/review/{id}/change", deciding.change_as_json),
+    ("POST", "/api/review/{id}/{choice}", deciding.decide_as_json),
+    ("GET", "/api/costs", asking.costs_as_json),
     ("GET", "/api/atlas", atlas_as_json),
 )
 

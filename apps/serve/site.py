@@ -35,7 +35,7 @@ from slowwave.common.timestamps import date_in_words
 from slowwave.integrations.python_api import OpenMemory
 from storage.snapshots import Snapshot
 
-from .bodies import NotJson, TooLong, Values, document, form
+from .access import NotJson, TooLong, Values, document, form
 
 FOLDER = Path(__file__).parent
 PAGES = (

@@ -14,16 +14,10 @@ import numpy as np
 import polars as pl
 from safetensors.numpy import load_file, save_file
 
-from flows.backfill import backfill
-from flows.communities import communities
-from flows.consolidate import consolidate
-from flows.decay import decay
 from flows.ingest import ingest
-from flows.reembed import reembed
-from flows.report import report
-from flows.sleep import sleep
-from flows.steward import steward
-from flows.upkeep import upkeep
+from flows.maintenance import communities, consolidate, decay, steward, upkeep
+from flows.nights import backfill, sleep
+from flows.oversight import reembed, report
 from inference.embedding import STATIC_MODELS
 from recall.proposals import list_proposals
 from slowwave.common.errors import UnknownName

@@ -46,9 +46,9 @@ def tokens(text: str) -> frozenset[str]:
 def word_sets(texts: pl.Series) -> pl.Series:
     """Per text its `tokens` as a list without repetitions."""
     word = pl.element()
-    whole = texts.cast(pl.String).fill_null("").str.to_lowercase().str.extract_all(r"\S+")
-    bare = whole.list.eval(word.str.strip_chars(string.punctuation))
-    return bare.list.eval(word.filter(word != "")).list.unique()
+    raw = pl.col("text").cast(pl.String).fill_null("").str.to_lowercase().str.extract_all(r"\S+")
+    bare = raw.list.eval(word.str.strip_chars(string.punctuation)).list.eval(word.filter(word != ""))
+    return texts.alias("text").to_frame().select(bare.list.unique())["text"].alias(texts.name)
 
 
 def words_of(text: pl.Expr) -> pl.Expr:

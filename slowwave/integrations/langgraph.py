@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from threading import Lock
@@ -31,7 +30,6 @@ with library("langgraph", "langgraph"):
         Result,
         SearchItem,
         SearchOp,
-        TTLConfig,
         validate_op_namespace,
     )
     from langgraph.store.memory import InMemoryStore
@@ -46,16 +44,14 @@ MOST_RECALLED = 640
 """Facts of a recall from which on no more are recalled: that would take longer than a person waits."""
 _HEAD = 'Item "'
 _SAVED = re.compile(r'Item ("(?:[^"\\]|\\.)*") of ("(?:[^"\\]|\\.)*"): ')
-_EXPIRES = re.compile(r" expires (\d+)$")
 _BARE = re.compile(r"(?<=[:,\[])( ?)(\[redacted:\w+\])(?=[,}\]])")
 """What took the place of a secret together with its quotes."""
 _SPACES = re.compile(r"(?<=\s)\s|[^\S ]")
 """White space that a statement would lose."""
-_MINUTE = 60
 
 
 class _Kept(NamedTuple):
-    """A live item with the fact that says it, and when it expires, in seconds since 1970.
+    """A live item with the fact that says it.
 
     `others` are older live facts of the same place: another store over the memory may have put it at the same time.
     """
@@ -63,27 +59,24 @@ class _Kept(NamedTuple):
     item: Item
     fact: str
     statement: str
-    expires: int | None
     others: tuple[str, ...]
 
 
 class SlowwaveStore(BaseStore):
-    """Items of LangGraph in an open memory. Times to live run from the last `put`; reading does not renew them.
+    """Items of LangGraph in an open memory; they have no time to live.
 
     Raises `Refused` where a gate refuses a value, after all other operations of the batch were done; `TookTooLong`
     where a search takes longer than the memory's settings allow.
     """
 
-    supports_ttl = True
-    __slots__ = ("_kept", "_lock", "_memory", "_sequence", "ttl_config")
+    __slots__ = ("_kept", "_lock", "_memory", "_sequence")
 
-    def __init__(self, memory: OpenMemory, *, ttl: TTLConfig | None = None) -> None:
-        """A store over an open memory, which may hold other facts besides; `ttl` gives the default time to live."""
+    def __init__(self, memory: OpenMemory) -> None:
+        """A store over an open memory, which may hold other facts besides."""
         self._memory = checked_memory(memory)
         self._kept: dict[Place, _Kept] = {}
         self._sequence: int | None = None
         self._lock = Lock()  # a batch reads before it writes: two of them at once would put one key twice
-        self.ttl_config = ttl
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """The results of the operations; all reads see the state before the writes, as in LangGraph's own stores."""
@@ -92,7 +85,7 @@ class SlowwaveStore(BaseStore):
             validate_op_namespace(op)
         is_wide = any(isinstance(op, SearchOp | ListNamespacesOp) for op in operations)
         with self._lock:
-            kept = self._live(is_read=not all(isinstance(op, PutOp) for op in operations))
+            kept = self._all(is_read=not all(isinstance(op, PutOp) for op in operations))
             shelf = _shelf(kept) if is_wide else InMemoryStore()
             results = [self._read(op, kept, shelf) for op in operations]
             if writes := {(op.namespace, op.key): op for op in operations if isinstance(op, PutOp)}:
@@ -103,24 +96,7 @@ class SlowwaveStore(BaseStore):
         """`batch` in another thread, so that the event loop goes on."""
         return await asyncio.to_thread(self.batch, list(ops))
 
-    def sweep_ttl(self) -> int:
-        """Retire what has expired; returns how many items. Until then they are only hidden."""
-        now = time.time()
-        with self._lock:
-            gone = [each for each in self._all().values() if each.expires is not None and each.expires <= now]
-            if gone:
-                self._memory.retire([fact for each in gone for fact in (each.fact, *each.others)])
-        return len(gone)
-
     # Reading
-
-    def _live(self, *, is_read: bool) -> dict[Place, _Kept]:
-        now = time.time()
-        return {
-            place: each
-            for place, each in self._all(is_read=is_read).items()
-            if each.expires is None or each.expires > now
-        }
 
     def _all(self, *, is_read: bool = False) -> dict[Place, _Kept]:
         """All items of the newest state, oldest first; read again only where the memory has changed."""
@@ -183,7 +159,7 @@ class SlowwaveStore(BaseStore):
         for place, op in writes.items():
             if op.value is None:
                 continue
-            statement = _statement(place, op.value, op.ttl)
+            statement = _statement(place, op.value)
             old = stored.get(place)
             if old is None:
                 fresh.setdefault(op.namespace, []).append(statement)
@@ -214,7 +190,7 @@ class SlowwaveStore(BaseStore):
         ]
 
 
-def _statement(place: Place, value: Mapping[str, Any], ttl: float | None) -> str:
+def _statement(place: Place, value: Mapping[str, Any]) -> str:
     """An item in words from which it can be read back."""
     namespace, key = place
     if not isinstance(value, Mapping):
@@ -228,8 +204,7 @@ def _statement(place: Place, value: Mapping[str, Any], ttl: float | None) -> str
             f"The value of {key!r} is not JSON: {error}.", "Store texts, numbers, lists, dicts."
         ) from error
     head = f"Item {json.dumps(key, ensure_ascii=False)} of {json.dumps('.'.join(namespace), ensure_ascii=False)}: "
-    until = "" if ttl is None else f" expires {int(time.time() + ttl * _MINUTE)}"
-    return _SPACES.sub(lambda found: f"\\u{ord(found[0]):04x}", head + words) + until
+    return _SPACES.sub(lambda found: f"\\u{ord(found[0]):04x}", head + words)
 
 
 def _rows(snapshot: Snapshot) -> Iterable[dict[str, Any]]:
@@ -244,7 +219,7 @@ def _items(rows: Iterable[dict[str, Any]], before: Mapping[Place, _Kept]) -> dic
 
     What was read `before` is not read again.
     """
-    known = {each.fact: (place, each.item.value, each.expires) for place, each in before.items()}
+    known = {each.fact: (place, each.item.value) for place, each in before.items()}
     since: dict[str, datetime] = {}
     found: dict[Place, _Kept] = {}
     for row in rows:
@@ -253,29 +228,28 @@ def _items(rows: Iterable[dict[str, Any]], before: Mapping[Place, _Kept]) -> dic
             since[row["replaced_by"]] = born
         is_live = row["status"] == "active" and row["expired_at"] is None
         if is_live and (parsed := known.get(row["id"]) or _parsed(row["statement"])):
-            (namespace, key), value, expires = parsed
+            (namespace, key), value = parsed
             item = Item(
                 value=value, key=key, namespace=namespace, created_at=born, updated_at=row["created_at"]
             )  # fmt: skip
             older = found.get((namespace, key))
             others = (*older.others, older.fact) if older else ()
-            found[namespace, key] = _Kept(item, row["id"], row["statement"], expires, others)
+            found[namespace, key] = _Kept(item, row["id"], row["statement"], others)
     return dict(sorted(found.items(), key=lambda each: (each[1].item.created_at, each[0])))
 
 
-def _parsed(statement: str) -> tuple[Place, dict[str, Any], int | None] | None:
-    """Place, value and expiry of an item; None for another statement, and for one that can no longer be read."""
+def _parsed(statement: str) -> tuple[Place, dict[str, Any]] | None:
+    """Place and value of an item; None for another statement, and for one that can no longer be read."""
     head = _SAVED.match(statement)
     if head is None:
         return None
-    end = _EXPIRES.search(statement)
-    body = statement[head.end() : end.start() if end else None]
+    body = statement[head.end() :]
     for text in (body, _BARE.sub(r'\1"\2"', body)):
         try:
             key, namespace, value = json.loads(head[1]), json.loads(head[2]), json.loads(text)
         except ValueError:
             continue
-        return ((tuple(namespace.split(".")), key), value, int(end[1]) if end else None)
+        return (tuple(namespace.split(".")), key), value
     return None
 
 

@@ -1,7 +1,7 @@
 """`Memory` with the calls of mem0: a program changes one import, and talks to a memory of slowwave.
 
 Each user has a namespace of the store, so that users are apart by construction; an id is the namespace and the fact.
-What differs from mem0 is listed in docs/integrations.md.
+What differs from mem0 is listed in docs/mem0.md.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Memory:
     def from_config(cls, config_dict: Mapping[str, Any]) -> Self:
         """`{"slowwave": {"store": …, "settings": …}}`; the keys of mem0 (vector_store, llm …) have no meaning here."""
         if others := sorted({*config_dict} - {"slowwave", "version"}):
-            warnings.warn(f"slowwave has no use for {', '.join(others)}: see docs/integrations.md.", stacklevel=2)
+            warnings.warn(f"slowwave has no use for {', '.join(others)}: see docs/mem0.md.", stacklevel=2)
         return cls(**config_dict.get("slowwave", {}))
 
     # Adding
@@ -142,8 +142,8 @@ class Memory:
     ) -> dict[str, list[Item]]:
         """The memories that answer a query, best first; `score` is that of recall, not a cosine."""
         scope, k = _scope({**_flat(filters), **ids}), top_k or limit or 20
-        asked = 4 * k if scope.conversation else 2 * k  # some say the same, some are of other conversations
-        found = self._read(scope.namespace, lambda memory: _recalled(memory, query, asked), NO_FACTS)
+        wanted = 4 * k if scope.conversation else 2 * k  # some say the same, some are of other conversations
+        found = self._read(scope.namespace, lambda memory: _recalled(memory, query, wanted), NO_FACTS)
         chosen = [fact for fact in _distinct(filter(scope.covers, found)) if fact.score >= (threshold or 0.0)][:k]
         items = self._items(scope.namespace, chosen)
         return {"results": [item | {"score": fact.score} for item, fact in zip(items, chosen, strict=True)]}

@@ -25,6 +25,7 @@ from slowwave.common.arguments import (
     refuse_a_fork,
 )
 from slowwave.common.errors import UnusableInput
+from slowwave.common.grouped_calls import GroupedCalls
 from slowwave.common.installation import bring_in
 from slowwave.common.types import (
     Added,
@@ -101,6 +102,7 @@ class OpenMemory:
         self._how: dict[str, Any] = {"embedder": embedder, "is_logged": is_logged, "commit": commit}
         self._opened: Recaller | None = None
         self._opening, self._adding = threading.Lock(), threading.Lock()
+        self._observing = GroupedCalls[str, Added](self._adding)
 
     @classmethod
     def open(
@@ -240,6 +242,7 @@ class OpenMemory:
         known_as_of: Time | None = None,
         scope: str | None = None,
         also: Sequence[str] = (),
+        over_time: bool = False,
         model: str | None = None,
         max_usd: float | None = None,
         max_calls: int | None = None,
@@ -247,6 +250,7 @@ class OpenMemory:
     ) -> Reply:
         """The answer of a model from the block of `context_for`, in one paid call, with its sources.
 
+        Ask with `over_time` for an order, a development or a summary, as `context_for`.
         `model` is provider/model, `max_usd` and `max_calls` are limits of this question; each stands in place of that
         of the settings ([ingest.llm], whose other limits count). Where nothing is found no model is called. Raises
         `MissingKey` where there is no model, `BudgetReached` where the limits leave no room, `UnusableInput` for a
@@ -263,7 +267,7 @@ class OpenMemory:
         how: dict[str, Any] = {"as_of": as_of, "known_as_of": known_as_of, "scope": scope, "now": moment.now}
 
         def find() -> ContextBlock:
-            return self._block(question, token_budget, also=also, **how)
+            return self._block(question, token_budget, also=also, over_time=over_time, **how)
 
         return ask(checked_text("question", question), find, self._reader.store, llm, moment.now, moment.as_of)
 
@@ -506,17 +510,19 @@ class OpenMemory:
 
         An entity that is unknown is made, of this type (concept if none is given, in English or Spanish), or with
         `create=False` is an error. A text that looks like an observation of the entity is stored and flagged; one that
-        is known word for word is passed over. Raises `UnusableInput` where there is nothing to add or no such type.
+        is known word for word is passed over. What several threads say of an entity while another is at work is one
+        run, with the answer for each. Raises `UnusableInput` where there is nothing to add or no such type.
         """
         refuse_a_fork()
-        from tasks.people.observations import observe  # imports the ingest path, which reading does not need
+        from tasks.people.observations import observe, part_of  # import the ingest path, which reading does not need
 
-        statements = checked_texts("texts", texts)
-        place = self.place
-        with self._adding:
+        named, statements, place = checked_text("entity", entity), checked_texts("texts", texts), self.place
+
+        def add(every: Sequence[str]) -> Added:
             run = place.run("observe", makes_store=True)
-            named, settings = checked_text("entity", entity), place.settings.ingest
-            return observe(run, named, statements, settings, entity_type=type, create=create)
+            return observe(run, named, every, place.settings.ingest, entity_type=type, create=create)
+
+        return self._observing.call((named, type, create), statements, add, part_of)
 
     def ingest(
         self,
@@ -539,11 +545,14 @@ class OpenMemory:
         and `BudgetReached` never: what was not extracted waits for the next run.
         """
         refuse_a_fork()
-        from apps.messages import ingest_messages  # imports the ingest path, which reading does not need
+        from apps.configuration import with_flags
+        from flows.ingest import ingest_messages  # imports the ingest path, which reading does not need
 
-        limits = {"model": model, "max_usd": max_usd, "max_calls": max_calls}
+        limits, place = {"model": model, "max_usd": max_usd, "max_calls": max_calls}, self.place
+        settings, at = with_flags(place.settings, limits, owner=speaker).ingest, checked_time(now)
+        where = (place.namespace, place.uri)
         with self._adding:
-            return ingest_messages(self.place, messages, conversation, speaker, limits, checked_time(now))
+            return ingest_messages(messages, conversation, *where, settings, place.settings.embedder, at)
 
     def retire(self, facts: str | Sequence[str]) -> tuple[str, ...]:
         """Retire live facts: out of recall, into the archive; returns the runs, one for each entity, to undo them.

@@ -25,7 +25,7 @@ def quoted_messages(count: int) -> str:
 
 
 def plan_replacement(
-    quotations: pl.DataFrame, evidence: pl.DataFrame, waiting: pl.Series, held: pl.Series
+    quotations: pl.DataFrame, evidence: pl.DataFrame, waiting: pl.Series, kept: pl.Series
 ) -> pl.DataFrame:
     """(id, message_ids) of the quotations that go, by id.
 
@@ -37,7 +37,7 @@ def plan_replacement(
     waits = said.filter(pl.col("message_id").is_in(waiting.implode()))["fact_id"]
     is_among_them = pl.col("replaced_by").is_null() | pl.col("replaced_by").is_in(quotations["id"].implode())
     gone = quotations.filter(
-        ~pl.col("pinned").fill_null(False), is_among_them, ~pl.col("id").is_in(pl.concat([waits, held]).implode())
+        ~pl.col("pinned").fill_null(False), is_among_them, ~pl.col("id").is_in(pl.concat([waits, kept]).implode())
     )
     messages = said.group_by(id="fact_id").agg(message_ids=pl.col("message_id").sort())
     return gone.select("id").join(messages, on="id", how="left").sort("id")

@@ -108,11 +108,11 @@ def _decide(
 
 
 def decide(
-    reading: Reading, patches: Patches, settings: IngestSettings, now: datetime, *, is_flagged: bool = True
+    reading: Reading, patches: Patches, settings: IngestSettings, now: datetime, alike: pl.DataFrame | None = None
 ) -> DecidedPatches:
     """What becomes of the candidates: judged alone, then beside as much of the store as may matter to them.
 
-    Without `is_flagged` the caller flags those that share words with others about the same.
+    `alike`: ALIKE of the candidates, where the caller compared them with all there is about the same.
     """
     verdict = evaluate(
         patches.candidates.drop("vector"),
@@ -125,7 +125,7 @@ def decide(
     passed = verdict.passed.filter(pl.col("patch_batch_id").is_in(approved["id"].to_list()))
     vectors = patches.candidates.filter(pl.col("id").is_in(passed["id"].implode())).select("id", "scope", "vector")
     given = passed, vectors, patches.directives, patches.messages, approved
-    plan = plan_over_store(reading, *given, settings.evaluate, _strategy(settings), now, is_flagged=is_flagged)
+    plan = plan_over_store(reading, *given, settings.evaluate, _strategy(settings), now, alike)
     return DecidedPatches(patches, verdict, plan)
 
 
@@ -139,15 +139,14 @@ def plan_over_store(
     settings: EvaluateSettings,
     revise: ReviseSettings,
     now: datetime,
-    *,
-    is_flagged: bool = True,
+    alike: pl.DataFrame | None = None,
 ) -> ApplicationPlan:
     """`plan_application` of the `passed` candidates, with as much of the store as may matter to them.
 
-    `vectors`: (id, scope, vector) of the candidates.
+    `vectors`: (id, scope, vector) of the candidates. `alike`: as for `decide`.
     """
     given = passed, vectors, directives, messages, settings, revise, now
-    near = near_candidates(reading, *given, is_flagged=is_flagged)
+    near = near_candidates(reading, *given, alike)
     messages = with_speakers(reading, passed, messages, near)
     plan = plan_application(passed, directives, messages, batches, near, settings, now, revise=revise)
     if plan.retired.is_empty():

@@ -16,8 +16,7 @@ from slowwave.reading.ingestion.conversations import DOCUMENTS
 from slowwave.reading.ingestion.formats import DOCUMENT_SUFFIXES, JSON_SUFFIXES, MAIL_SUFFIXES
 from storage.connection import check_namespace, namespaces
 from storage.store import Store
-from tasks.runtime.engine import is_inline, task
-from tasks.runtime.run_pages import plain_cells
+from tasks.runtime.engine import task
 
 from .sources import STORED, find_sources
 
@@ -230,14 +229,3 @@ def put_away(folder: str, arrival: Arrival, reason: str = "") -> Path | None:
     if reason:
         target.with_name(f"{target.name}.reason.txt").write_text(f"{reason}\n", encoding="utf-8")
     return target
-
-
-async def publish_arrivals(summary: Mapping[str, Any]) -> None:
-    """Show on the run's page what became of each file; nothing where none came."""
-    if is_inline() or not summary["files"]:
-        return
-    from prefect.artifacts import acreate_table_artifact
-
-    await acreate_table_artifact(
-        plain_cells(summary["files"]), key="inbox-files", description="What became of each file"
-    )

@@ -20,6 +20,7 @@ from slowwave.entities.mentions import RAW_MENTIONS, mentions_in, name_to_store
 from slowwave.facts.revision.candidates import MAX_QUOTE, build_candidates
 from slowwave.facts.searched_texts import OBSERVATIONS
 from slowwave.reading.extraction.dates import find_hint
+from storage.changes import FACT_TABLES
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.engine import log
@@ -143,7 +144,7 @@ class Statements:
 
 def state(run: Run, reading: Reading, target: Target, texts: pl.Series) -> Statements:
     """The texts as candidates about the target, in one batch that a person decided to bring in."""
-    messages = _messages(run, reading, target, texts)
+    messages = _messages(run, target, texts)
     hints = pl.Series("temporal_hint", [find_hint(text) or None for text in texts], dtype=pl.String)
     claims = messages.select(
         window=pl.lit(0, dtype=pl.Int64),
@@ -169,18 +170,21 @@ def state(run: Run, reading: Reading, target: Target, texts: pl.Series) -> State
     )
 
 
-def _messages(run: Run, reading: Reading, target: Target, texts: pl.Series) -> pl.DataFrame:
-    """What was said, as messages of one conversation; nothing is left to extract from them."""
-    first = sum(reading.by_ids("episodes", [episode_id(CONVERSATION)], ["messages"])["messages"])
+def _messages(run: Run, target: Target, texts: pl.Series) -> pl.DataFrame:
+    """What was said, as messages of one conversation; nothing is left to extract from them.
+
+    Their places are their times, so that nothing is looked up for them, and none is a turn that answers another.
+    """
+    moments = _moments(run, len(texts))
     names = [f"observation-{digest(target.id, text, run.now)}" for text in texts]
     return pl.DataFrame({"message_id": names, "content": texts}).with_columns(
         id=pl.Series([row_id("m", CONVERSATION, name) for name in names], dtype=pl.String),
         conversation_id=pl.lit(CONVERSATION),
-        ordinal=pl.int_range(first, first + len(texts), dtype=pl.Int64),
+        ordinal=moments.dt.epoch("us"),
         role=pl.lit("user"),
         speaker=pl.lit(SPEAKER),
         search_text=pl.lit(f"{target.name}: ") + pl.col("content"),
-        occurred_at=_moments(run, len(texts)),
+        occurred_at=moments,
         scope=pl.lit(SCOPE),
         has_injection=pl.lit(False),
         graph_state=pl.lit("done"),
@@ -223,28 +227,21 @@ def write_statements(tx: Transaction, stated: Statements) -> bool:
     tx.upsert("entities", stated.entities)
     tx.upsert("entity_aliases", stated.target.resolution.aliases)
     tx.upsert("decisions", stated.target.resolution.decisions)
-    is_new = not tx.count_ids("messages", stated.messages["id"])
+    is_new = not any(tx.count_ids(name, stated.facts["id"]) for name in FACT_TABLES)
     (tx.insert if is_new else tx.upsert)("messages", stated.messages)
-    tx.upsert("episodes", _episode(tx, stated.messages))
     link = _link(stated.target)
     if not tx.count_ids("episode_entities", link["id"]):
         tx.insert("episode_entities", link)
+        if not tx.count_ids("episodes", link["episode_id"]):
+            tx.insert("episodes", _episode(stated.messages))
     return is_new
 
 
-def _episode(tx: Transaction, messages: pl.DataFrame) -> pl.DataFrame:
-    """The conversation of all observations, grown by these."""
-    own = episode_id(CONVERSATION)
-    added = messages.select(
-        pl.lit(own).alias("id"), "conversation_id", "scope", started_at="occurred_at", ended_at="occurred_at",
-        messages=pl.lit(1, dtype=pl.Int64), created_at=pl.lit(None, dtype=frames.TIME),
-    )  # fmt: skip
-    grown = pl.concat([tx.by_ids("episodes", [own], added.columns).select(added.columns), added])
-    return grown.group_by("id").agg(
-        pl.col("conversation_id", "scope").first(),
-        pl.col("created_at", "started_at").min(),
-        pl.col("ended_at").max(),
-        pl.col("messages").sum(),
+def _episode(messages: pl.DataFrame) -> pl.DataFrame:
+    """The conversation of all observations; its length and its end are those of its messages, wherever it is shown."""
+    first = messages.head(1)
+    return first.select("conversation_id", "scope", started_at="occurred_at", ended_at="occurred_at").with_columns(
+        id=pl.lit(episode_id(CONVERSATION))
     )
 
 

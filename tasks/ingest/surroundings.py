@@ -59,26 +59,25 @@ def near_candidates(
     settings: EvaluateSettings,
     revise: ReviseSettings,
     now: datetime,
-    *,
-    is_flagged: bool = True,
+    alike: pl.DataFrame | None = None,
 ) -> Surroundings:
     """The surroundings of the `passed` candidates (FACTS) with their `directives` and `messages`.
 
     `vectors`: (id, scope, vector) of the candidates. What leans on a fact that ends is not among them: see
-    `with_dependents`. Without `is_flagged` others look for what is alike in words alone, about the same subject.
+    `with_dependents`. With `alike` (ALIKE) nothing is read to compare words with, about the same subject.
     """
     is_late = _is_late(reading, passed, messages)
     neighbours = _neighbours(reading, vectors, now)
-    neighbours = _telling(reading, neighbours, passed, directives, settings, revise, is_flagged=is_flagged)
+    neighbours = _telling(reading, neighbours, passed, directives, settings, revise, is_flagged=alike is None)
     predicates = reading.frame("predicates")
     ending = directives.filter(pl.col("known_id").is_null() | pl.col("action").is_in(_ENDING))
     directed = passed.filter(pl.col("id").is_in(ending["candidate_id"].implode()))
     stored, speakers = _stored_directives(reading, passed if is_late else passed.clear())
     named = directives.filter(pl.col("known_id").is_null(), pl.col("object").is_not_null())
     known = [*directives["known_id"].drop_nulls(), *stored["known_id"].drop_nulls()]
-    alike = _worded_the_same(reading, passed["statement_hash"])
+    same_words = _worded_the_same(reading, passed["statement_hash"])
     contested = _contested(reading, passed, predicates, revise)
-    ids = [*neighbours["fact_id"], *known, *speakers["similar_to_id"].drop_nulls(), *alike]
+    ids = [*neighbours["fact_id"], *known, *speakers["similar_to_id"].drop_nulls(), *same_words]
     named = named.join(passed.select("subject_id", "scope", candidate_id="id"), on="candidate_id")
     called, worded = _named(reading, named, is_late, now), _worded_like(reading, named, now)
     facts = _once([facts_by(reading, ids), called, worded, speakers, contested])
@@ -98,6 +97,7 @@ def near_candidates(
         predicates=predicates,
         directives=stored,
         flags=_pending_contradictions(reading, facts["id"]),
+        alike=alike,
     )
 
 

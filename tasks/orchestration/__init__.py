@@ -2,6 +2,5 @@
 
 - `phases`: parts of a maintenance run, and the gate around it
 - `tallies`: what a run counts
-- `backfilling`: old messages, window by window
-- `backfill_estimate`: what that will cost
+- `backfilling`: old messages, window by window, and what that will cost
 """

@@ -1,39 +1,58 @@
-"""Backfilling: which windows of a namespace are left, and one run of `ingest` for each of them."""
+"""Backfilling: which windows of a namespace are left, one run of `ingest` for each, and what that would cost."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
+from math import ceil
 from typing import Any, Literal
 
 import polars as pl
 
+from inference.budget import price_of, tokens_read
+from inference.language import Language
+from inference.ledger import MemoryLedger
+from inference.providers import FREE, choose
+from inference.remote import BATCH_SHARE
+from prompts.rendering import render_extraction
+from prompts.responses import WindowExtraction
 from slowwave.common.errors import RecallFell, SlowwaveError, UnusableInput
-from slowwave.common.records import Usage
+from slowwave.common.records import KnownFact, Usage
 from slowwave.common.run_counts import RunCount, effects
 from slowwave.common.settings import BackfillSettings, ExtractSettings, IngestSettings, SpendingLimits
-from slowwave.common.timestamps import in_utc
-from slowwave.reading.ingestion.windows import Period, TimeWindow, limited, plan_time_windows
+from slowwave.common.text import as_json
+from slowwave.common.validity import live_sql
+from slowwave.reading.ingestion.windows import (
+    COLUMNS,
+    Period,
+    PlannedWindow,
+    TimeWindow,
+    brief_windows,
+    limited,
+    plan_time_windows,
+    plan_windows,
+)
 from storage.connection import check_namespace, namespaces
+from storage.snapshots import Snapshot
+from tasks.ingest.admission import foresee_messages
 from tasks.ingest.application import OPEN
 from tasks.ingest.candidate_rows import to_extract
-from tasks.runtime.engine import is_inline, log, report_progress, tell
-from tasks.runtime.runs import Run, existing_run, new_run, store_of
+from tasks.ingest.extraction import KNOWN_FACTS, earlier_messages
+from tasks.ingest.reading import FoundFiles, find_new_sources, read_intakes
+from tasks.runtime.engine import log, report_progress, tell
+from tasks.runtime.runs import Run, existing_run, new_run, store_of, traceless
 
-from .tallies import Tally
+from .tallies import WORST, WholeTally
 
 LEARNED = (RunCount.FACTS_LEARNED, RunCount.FACTS_CONFIRMED)
 TAKEN = (RunCount.MESSAGES_EXTRACTED, RunCount.MESSAGES_FAILED)
-WORST = ("completed", "incomplete", "stopped")
-"""States from good to bad: of several, the worst is the state of the whole."""
 Stage = Literal["ingest", "sleep"]
 Work = Callable[..., Awaitable[dict[str, Any]]]
 GIVE_UP_AFTER = 3
 """So many windows that fail, in a row or as half of all that were tried, are no accident: the backfill ends."""
 _COST = ("calls", "tokens_in", "tokens_out", "usd")
-_ANSWERED = ("completed", "incomplete", "stopped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +107,14 @@ def windows_left(run: Run, request: BackfillRequest) -> list[TimeWindow]:
     """
     snapshot = store_of(run).snapshot()
     times = snapshot.frame("messages", to_extract(snapshot, request.extract), ["occurred_at"])["occurred_at"]
-    windows = limited(plan_time_windows(times, request.window, request.start, request.end), request.limit)
+    windows = _windows(times, request)
     if not windows and snapshot.count("patch_batches", OPEN):
         return [TimeWindow(run.now, run.now, messages=0)]
     return windows
 
 
-def _span(parameters: str | None) -> tuple[datetime, datetime] | None:
-    """The window that a run of `ingest` was about."""
-    extract = json.loads(parameters or "{}").get("settings", {}).get("extract", {})
-    since, until = extract.get("since"), extract.get("until")
-    if not since or not until or not extract.get("enabled"):
-        return None
-    return in_utc(datetime.fromisoformat(since)), in_utc(datetime.fromisoformat(until))
+def _windows(times: pl.Series, request: BackfillRequest) -> list[TimeWindow]:
+    return limited(plan_time_windows(times, request.window, request.start, request.end), request.limit)
 
 
 async def fill_windows(
@@ -122,7 +136,7 @@ async def fill_windows(
         except Exception as error:
             log.exception("The window %s failed.", name)
             reason = error.message if isinstance(error, SlowwaveError) else f"{type(error).__name__}: {error}"
-            tally.lost(name, reason, _paid_in_vain(run, window))
+            tally.lost(name, reason, _paid_in_vain(run, tally))
             failures += 1
         await report_progress("windows", number, len(windows))
         tell(f"Window {number} of {len(windows)}, {tally.newest()}")
@@ -136,16 +150,14 @@ def is_hopeless(lost: int, in_a_row: int, tried: int) -> bool:
     return in_a_row >= GIVE_UP_AFTER or lost >= max(GIVE_UP_AFTER, tried / 2)
 
 
-def _paid_in_vain(run: Run, window: TimeWindow) -> Usage:
-    """What the runs of a window cost that have failed in this backfill."""
-    rows = store_of(run).snapshot().by_ids("runs", [run.id], key="parent_id", where="flow = 'ingest'")
-    mine = [row for row in rows.iter_rows(named=True) if _span(row["parameters"]) == window.span]
-    ended = [row for row in mine if row["state"] not in _ANSWERED]
-    killed = [row["id"] for row in ended if row["usd"] is None]  # what they paid is in the ledger alone
-    log = store_of(run).log("llm_calls", columns=[*_COST, "run_id"]) if killed else None
-    paid = [] if log is None else log.filter(pl.col("run_id").is_in(killed)).to_dicts()
-    rest = [*(row for row in ended if row["id"] not in killed), *paid]
-    calls, tokens_in, tokens_out, usd = (sum(row[name] or 0 for row in rest) for name in _COST)
+def _paid_in_vain(run: Run, tally: BackfillTally) -> Usage:
+    """What the runs of windows cost of which no summary came, by the ledger."""
+    store = store_of(run)
+    parts = store.snapshot().by_ids("runs", [run.id], ["id"], key="parent_id")["id"]
+    lost = [each for each in parts if each not in {*tally.runs.values(), *tally.lost_runs}]
+    tally.lost_runs += lost
+    paid = store.log("llm_calls", columns=[*_COST, "run_id"]).filter(pl.col("run_id").is_in(lost))
+    calls, tokens_in, tokens_out, usd = (paid[name].sum() or 0 for name in _COST)
     return Usage(calls, 0, tokens_in, tokens_out, usd)
 
 
@@ -166,26 +178,21 @@ def check(request: BackfillRequest) -> None:
 
 
 @dataclass
-class BackfillTally(Tally):
+class BackfillTally(WholeTally):
     """Counts of one backfill in one namespace."""
 
     namespace: str = ""
     windows: list[dict[str, Any]] = field(default_factory=list)
-    runs: dict[str, str] = field(default_factory=dict)
+    lost_runs: list[str] = field(default_factory=list)
     night: dict[str, Any] = field(default_factory=dict)
-    remarks: list[str] = field(default_factory=list)
+    idle: str = "Nothing waits there: nothing was extracted."
 
     def child(self, what: str, summary: Mapping[str, Any], *, is_window: bool = False) -> None:
         """What a run did that is a part of this one."""
         llm, counts = summary["llm"], summary["counts"]
-        self.spent(llm)
+        self.part(what, summary)
         self.counts.update({name: number for name, number in counts.items() if isinstance(number, int)})
-        self.errors += [f"{what}: {error}" for error in summary["errors"]]
         self.issues += summary["issues"]
-        self.runs[what] = summary["run"]
-        if summary.get("stopped_by"):
-            self.stopped_by = self.stopped_by or f"{what}: {summary['stopped_by']}"
-        self.state = max(self.state, _known(summary["state"]), key=WORST.index)
         if is_window:
             self.counts[RunCount.WINDOWS] += 1
             self._row(what, summary["state"], counts, llm, summary["run"])
@@ -210,7 +217,7 @@ class BackfillTally(Tally):
     @property
     def has_written(self) -> bool:
         """Whether the backfill changed what is remembered."""
-        return bool(self.windows or self.counts[RunCount.MESSAGES_STORED])
+        return bool(self.windows or self.night or self.counts[RunCount.MESSAGES_STORED])
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, with a row for each window and the run of each part."""
@@ -223,15 +230,6 @@ class BackfillTally(Tally):
         done = ", ".join(f"{row[what]:,} {what if row[what] != 1 else what[:-1]}" for what in ("messages", "facts"))
         paid = f", {row['calls']:,} call{'s' * (row['calls'] != 1)}, {row['usd']:.4f} dollars" if row["calls"] else ""
         return f"{row['window']}: {done}{paid}, {row['state']}"
-
-    def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """Remarks on the counts, for a reader."""
-        idle = (
-            []
-            if self.windows or "sleep" in self.runs or self.errors
-            else ["Nothing waits there: nothing was extracted."]
-        )
-        return [*idle, *self.remarks]
 
     def _row(self, name: str, state: str, counts: Mapping[str, int], llm: Mapping[str, Any], run: str) -> None:
         taken = sum(counts.get(what, 0) for what in TAKEN)
@@ -254,14 +252,107 @@ def night_line(night: Mapping[str, Any]) -> str:
     return f"sleep: {', '.join(night['changed']) or 'nothing changed'}, {night['state']}"
 
 
-def _known(state: str) -> str:
-    return state if state in WORST else "incomplete"
+# The estimate: the windows that the run would plan, and their prompts. What a model reads is counted in the prompts;
+# what it writes is assumed as a share of that, and the calls that follow (reconciliation, summaries) as a share, too.
 
 
-async def publish_windows(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Show the windows on the run's page, as a table."""
-    if is_inline() or not rows:
-        return
-    from prefect.artifacts import acreate_table_artifact
+WRITTEN = 0.35
+"""Tokens written for each token read by an extraction."""
+RECONCILIATION, SUMMARIES = (0.3, 600.0, 80.0), (0.1, 200.0, 30.0)
+"""For each extraction, in the run itself and in the night: calls, tokens read, tokens written."""
+STATEMENT = "x" * 80
 
-    await acreate_table_artifact([dict(row) for row in rows], key="backfill-windows", description="Window by window")
+
+def estimate(run: Run, request: BackfillRequest, found: FoundFiles) -> dict[str, Any]:
+    """The summary of a dry run: a row for each window, then the night, and the total; writes nothing, asks nobody."""
+    settings, price = request.extract, price_of_reading(Language(request.settings.ingest.llm, MemoryLedger()))
+    usd_in, usd_out = price or (0.0, 0.0)
+    rows, total, messages, prompts = [], Usage(), 0, 0
+    with traceless(run) as shadow:
+        snapshot = store_of(shadow).snapshot()
+        waiting, known = _waiting(shadow, snapshot, found, request), snapshot.count("facts", live_sql(run.now))
+        for window in _windows(waiting["occurred_at"], request) if "ingest" in request.stages else ():
+            at = pl.col("occurred_at")
+            batch = waiting.filter(at >= window.since, at < window.until).head(window.messages)
+            planned = plan_windows(batch, earlier_messages(snapshot, batch, settings), settings)
+            calls = tokens = 0
+            for each in brief_windows(planned, settings) if price is not None else ():
+                if each.speaking_ids:
+                    tokens += _tokens(each, known, settings)
+                    known += len(each.speaking_ids)
+                    calls += 1
+            usage = Usage(calls, 0, tokens, round(tokens * WRITTEN), tokens * (usd_in + WRITTEN * usd_out))
+            if request.settings.ingest.consolidate.enabled:
+                usage += _following(calls, RECONCILIATION, usd_in, usd_out)
+            rows.append({"namespace": run.namespace, "window": window.name, **_plain(window.messages, usage)})
+            total, messages, prompts = total + usage, messages + window.messages, prompts + calls
+    counted = {"windows": len(rows), "messages": messages}
+    if prompts and "sleep" in request.stages:
+        night = _following(prompts, SUMMARIES, usd_in, usd_out)
+        total += night
+        rows.append({"namespace": run.namespace, "window": "sleep", **_plain(0, night)})
+    notes = ["A dry run: nothing was written and no model was asked.", *_notes(rows, prompts, request, total)]
+    estimated = _plain(messages, total)
+    head = {"run": run.id, "state": "completed", "dry_run": True, "counts": counted, "estimate": estimated}
+    return {**head, "windows": rows, "notes": notes, "errors": [], "issues": []}
+
+
+def _waiting(run: Run, snapshot: Snapshot, found: FoundFiles, request: BackfillRequest) -> pl.DataFrame:
+    """COLUMNS of what would be extracted, in order: what is stored, and what files hold, read and filtered."""
+    settings, at = request.storing_settings(), pl.col("occurred_at")
+    sources = find_new_sources(run, found).new
+    states = ["pending", "skipped_injection"] if request.force else ["pending"]
+    new = [foresee_messages(run, intake, settings) for intake in read_intakes(run, sources, settings)]
+    stored = snapshot.frame("messages", to_extract(snapshot, request.extract), [*COLUMNS])
+    parts = [part.filter(pl.col("graph_state").is_in(states)).select(COLUMNS) for part in new]
+    inside = [at >= request.start] if request.start is not None else []
+    inside += [at < request.end] if request.end is not None else []
+    every = pl.concat([stored, *parts], how="vertical_relaxed").unique("id", keep="first", maintain_order=True)
+    return every.filter(*inside).sort("occurred_at", "id")
+
+
+def _following(extractions: int, share: tuple[float, float, float], usd_in: float, usd_out: float) -> Usage:
+    """What the calls that follow so many extractions will take."""
+    calls, read, written = (part * extractions for part in share)
+    return Usage(ceil(calls), 0, round(read), round(written), read * usd_in + written * usd_out)
+
+
+def price_of_reading(language: Language) -> tuple[float, float] | None:
+    """Dollars per token that an extraction reads and writes, 0 if no price is known; None where nothing is paid."""
+    choice = choose(language.model("extract"))
+    if choice.provider in FREE:
+        return None
+    price, share = price_of(choice.provider, choice.model), BATCH_SHARE if language.settings.mode == "batch" else 1.0
+    return (share * price.usd(1, 0), share * price.usd(0, 1)) if price else (0.0, 0.0)
+
+
+@cache
+def _schema_chars() -> int:
+    return len(as_json(WindowExtraction.model_json_schema()))
+
+
+def _tokens(planned: PlannedWindow, known: int, settings: ExtractSettings) -> int:
+    """Tokens of a prompt, when so many facts are known."""
+    at, count = planned.window.turns[-1].occurred_at, min(KNOWN_FACTS, known)
+    window = planned.knowing([KnownFact(n, "", STATEMENT, at) for n in range(count)]).window
+    return tokens_read(render_extraction(window, settings), _schema_chars())
+
+
+def _notes(rows: Sequence[object], prompts: int, request: BackfillRequest, total: Usage) -> list[str]:
+    if not rows:
+        return ["Nothing waits there."]
+    if not prompts:
+        return ["Words are kept as quotations: nothing is paid."]
+    notes = [
+        f"{prompts} prompts were rendered to count what a model reads.",
+        "What it writes, and the calls that follow, are assumed. A first run with --limit 100 shows them.",
+    ]
+    most = request.settings.max_usd
+    if most is not None and total.usd > most:
+        notes.append(f"The budget of {most:.2f} dollars will be reached before the end.")
+    return notes
+
+
+def _plain(messages: int, usage: Usage) -> dict[str, Any]:
+    names = ("calls", "tokens_in", "tokens_out")
+    return {"messages": messages, **{name: getattr(usage, name) for name in names}, "usd": round(usage.usd, 6)}

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import inspect
-import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-import polars as pl
-
+from inference.language import Language
+from inference.request_batch import Role
 from slowwave.common.errors import NoRoom, RecallFell, SlowwaveError
 from slowwave.common.run_counts import RunCount, by_label
-from slowwave.common.settings import GateSettings, SleepSettings, StewardSettings
+from slowwave.common.settings import GateSettings, LanguageSettings, SleepSettings, StewardSettings
 from slowwave.common.validity import time_sql
 from slowwave.lifecycle.probes import GateVerdict
 from storage.rows import quoted
-from storage.snapshots import Snapshot
-from storage.upkeep import UpkeepReport, stored_bytes, tend
+from storage.upkeep import UpkeepReport, tend
 from tasks.nightly.gate import Frozen, check_recall, freeze_probes
 from tasks.runtime.engine import NIGHT_FINISHED, announce, task
 from tasks.runtime.retrying import WHOLE_MEMORY
 from tasks.runtime.run_pages import DecisionSummary
-from tasks.runtime.runs import Run, adopt, store_of
+from tasks.runtime.runs import Run, language_of, store_of
+from tasks.runtime.writing import titles_of
 
-from .tallies import Tally, publish_summary
+from .tallies import Tally, WholeTally, publish_summary
 
 T = TypeVar("T")
 
@@ -82,20 +81,22 @@ async def attempt(tally: Tally, phase: str, work: Callable[[], T | Awaitable[T]]
         return None
 
 
-@contextmanager
-def weighed(run: Run, tally: Tally) -> Iterator[None]:
-    """Tell how much room the store took before and after."""
-    tally.bytes_before = _bytes(run)
-    yield
-    tally.bytes_after = _bytes(run)
+@asynccontextmanager
+async def asking(run: Run, tally: Tally, settings: LanguageSettings, role: Role) -> AsyncIterator[Language]:
+    """The language model of a run; the tally learns what it cost, however the run ends."""
+    async with language_of(run, settings) as language:
+        try:
+            yield language
+        finally:
+            tally.paid(language, role)
 
 
-def _bytes(run: Run) -> int | None:
-    try:
-        return stored_bytes(store_of(run))
-    except OSError as error:  # a figure for the reader is no reason to fail
-        log.warning("How large the store is could not be told: %s", error)
-        return None
+def finish(run: Run, tally: Tally) -> None:
+    """After the work of a run that is no dry one: tell what it proposed, and tidy up where it wrote."""
+    if not tally.dry_run:
+        tally.proposed(titles_of(run))
+        if tally.has_written:
+            tidy(run)
 
 
 async def conclude(run: Run, tally: Tally) -> dict[str, Any]:
@@ -106,67 +107,30 @@ async def conclude(run: Run, tally: Tally) -> dict[str, Any]:
     return tally.summary()
 
 
-# The night: its phases that are left, whether the work of an interrupted night may stand, and its summary.
+# The night: whether the work of an interrupted one may stand, and its summary.
 
 
-RESUMED_FOR = timedelta(hours=20)
-"""An interrupted night that began longer ago is over: what it left is done by the next one from the start."""
+LOOKED_BACK = timedelta(hours=20)
+"""A night that was interrupted longer ago is no longer looked at."""
 UNFINISHED = ("interrupted", "failed")
 
 
-@dataclass(frozen=True, slots=True)
-class Night:
-    """One night: the phases that are left, and of an interrupted one its run, what it did, and whether that held."""
+def check_interrupted(run: Run, settings: SleepSettings) -> GateVerdict | None:
+    """Whether recall is as it was before a night that was interrupted a short time ago; if not, it is undone.
 
-    left: tuple[str, ...]
-    done: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    resumes: str = ""
-    verdict: GateVerdict | None = None
-
-
-def begin_night(run: Run, phases: Sequence[str], settings: SleepSettings, *, dry_run: bool = False) -> Night:
-    """The night that this run begins, or goes on with where the one before was interrupted.
-
-    No gate checked the end of that one: if recall is worse than before it, all of it is undone and done again.
+    No gate checked the end of that night. What of it stands is found done by the phases of this one.
     """
-    if dry_run:
-        return Night(tuple(phase for phase in phases if phase != "upkeep"))
     snapshot = store_of(run).snapshot()
-    broken = _interrupted(snapshot, run)
-    if broken is None:
-        return Night(tuple(phases))
-    verdict = _checked(run, snapshot, broken, settings)
-    done = {} if verdict is not None and verdict.undone else _done(snapshot, broken, phases)
-    adopt(run, broken)
-    return Night(tuple(phase for phase in phases if phase not in done), done, broken, verdict)
-
-
-def _interrupted(snapshot: Snapshot, run: Run) -> str | None:
-    """The last night, if it did not end and is not long ago by the clock on the wall."""
-    since = f"flow = 'sleep' AND id != {quoted(run.id)} AND started_at > {time_sql(datetime.now(UTC) - RESUMED_FOR)}"
+    since = f"flow = 'sleep' AND id != {quoted(run.id)} AND started_at > {time_sql(datetime.now(UTC) - LOOKED_BACK)}"
     nights = snapshot.frame("runs", since, ["id", "state", "started_at"]).sort("started_at", "id")
-    return nights["id"][-1] if len(nights) and nights["state"][-1] in UNFINISHED else None
-
-
-def _checked(run: Run, snapshot: Snapshot, broken: str, settings: SleepSettings) -> GateVerdict | None:
-    """Whether recall is as it was before the interrupted night; if not, that night is undone."""
+    if nights.is_empty() or nights["state"][-1] not in UNFINISHED:
+        return None
+    broken = nights["id"][-1]
     began = snapshot.frame("commits", f"run_id = {quoted(broken)}", ["sequence"])["sequence"].min()
     if not isinstance(began, int) or began < 2:
         return None
     frozen = freeze_probes(run, settings.gate, steward=settings.steward, commit=began - 1)
     return check_recall(run, frozen, settings.gate, [broken])
-
-
-def _done(snapshot: Snapshot, night: str, phases: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """Summaries of the phases that the interrupted night, or the one that it went on with, completed."""
-    found: dict[str, Mapping[str, Any]] = {}
-    nights = [night]
-    for each in nights:
-        theirs = snapshot.by_ids("runs", [each], ["id", "flow", "state", "summary"], key="parent_id")
-        nights += theirs.filter(pl.col("flow") == "sleep")["id"].to_list()
-        for row in theirs.filter(pl.col("state") == "completed").iter_rows(named=True):
-            found[row["flow"]] = json.loads(row["summary"] or "{}")
-    return {phase: found[phase] for phase in phases if phase in found}
 
 
 async def close_night(run: Run, tally: NightTally) -> dict[str, Any]:
@@ -200,30 +164,27 @@ SHOWN_EACH = 4
 
 
 @dataclass
-class NightTally(Tally):
+class NightTally(WholeTally):
     """Counts of one night: those of its phases, each under its name."""
 
-    runs: dict[str, str] = field(default_factory=dict)
     decided: dict[str, Sequence[DecisionSummary]] = field(default_factory=dict)
-    """Decisions of each phase, by its run; of the phases of an interrupted night the summaries alone are left."""
+    """Decisions of each phase, by its run."""
     gates: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     fallen: list[RecallFell] = field(default_factory=list)
-    resumes: str = ""
-    remarks: list[str] = field(default_factory=list)
-
-    def resumed(self, night: Night) -> None:
-        """Which night this run goes on with, and what of it is done."""
-        self.resumes = night.resumes
-        for phase, summary in night.done.items():
-            self._add(phase, summary)
-        if night.verdict is not None:
-            self.remarks.append(f"The interrupted night: {night.verdict.reason()}")
+    idle: str = ""
 
     def phase(self, phase: str, summary: Mapping[str, Any] | None) -> None:
         """What a phase did; None where it failed."""
-        if summary is not None:
-            self.runs[phase] = summary["run"]
-            self._add(phase, summary)
+        if summary is None:
+            return
+        self.part(phase, summary)
+        for what, number in summary["counts"].items():
+            self.counts[f"{phase}: {what}"] += number
+        if "gate" in summary:
+            self.gates[phase] = summary["gate"]
+            self.remarks.append(f"{phase}: {summary['notes'][-1]}")
+        rows = [DecisionSummary(row["decision"], row["fact"], row["reason"]) for row in summary["decisions"]]
+        self.decisions += self.decided.get(summary["run"], rows)[:SHOWN_EACH]
 
     def fell(self, phase: str, error: RecallFell) -> None:
         """A phase after which recall fell."""
@@ -233,21 +194,6 @@ class NightTally(Tally):
         self.remarks.append(f"{phase}: {error.message}")
         self.state = "incomplete"
 
-    def _add(self, phase: str, summary: Mapping[str, Any]) -> None:
-        for what, number in summary["counts"].items():
-            self.counts[f"{phase}: {what}"] += number
-        if "gate" in summary:
-            self.gates[phase] = summary["gate"]
-            self.remarks.append(f"{phase}: {summary['notes'][-1]}")
-        self.spent(summary["llm"])
-        rows = [DecisionSummary(row["decision"], row["fact"], row["reason"]) for row in summary["decisions"]]
-        self.decisions += self.decided.get(summary["run"], rows)[:SHOWN_EACH]
-        self.errors += [f"{phase}: {error}" for error in summary["errors"]]
-        if summary.get("stopped_by"):
-            self.stopped_by = self.stopped_by or f"{phase}: {summary['stopped_by']}"
-        if summary["state"] in ("stopped", "incomplete") and self.state != "stopped":
-            self.state = summary["state"]
-
     @property
     def has_written(self) -> bool:
         """Whether the night changed what is remembered."""
@@ -255,10 +201,4 @@ class NightTally(Tally):
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, with the run of each phase."""
-        return {**super().summary(), "phases": self.runs, "resumes": self.resumes, "gates": self.gates}
-
-    def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """Remarks on the counts, for a reader."""
-        resumed = [f"Goes on with the night {self.resumes}, which was interrupted."] if self.resumes else []
-        dry = ["A dry run: nothing was changed and no model was asked."] if self.dry_run else []
-        return [*dry, *resumed, *self.remarks]
+        return {**super().summary(), "phases": self.runs, "gates": self.gates}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from inference.language import Language
 from inference.request_batch import Role
@@ -15,7 +15,6 @@ from slowwave.lifecycle.probes import GateVerdict
 from slowwave.lifecycle.quotations import quoted_messages
 from slowwave.reading.ingestion.conversations import FUTURE
 from slowwave.review.changes import in_quotes
-from storage.upkeep import UpkeepReport
 from tasks.ingest.admission import Admitted
 from tasks.ingest.application import Applied
 from tasks.ingest.extraction import Extracted
@@ -64,16 +63,13 @@ class Tally:
     stopped_by: str = ""
     commit: int = 0
     waited_s: float = 0.0
-    bytes_before: int | None = None
-    bytes_after: int | None = None
     verdict: GateVerdict | None = None
-    writes: ClassVar[tuple[RunCount, ...]] = (
-        RunCount.FACTS_COMPARED,
-        RunCount.PROFILES_RENEWED,
-        RunCount.FLAGS_CLEARED,
-    )
-    """Counts of what changes what is remembered."""
-    leaves: ClassVar[tuple[RunCount, ...]] = LEFT
+    remarks: list[str] = field(default_factory=list)
+    idle: str = "Nothing new: all of it was looked at before."
+    """What is said of a run that wrote nothing; empty: nothing is."""
+    writes: tuple[RunCount, ...] = ()
+    """Counts of what changes what is remembered; empty: all."""
+    leaves: tuple[RunCount, ...] = LEFT
     """Counts of what the same command would try again."""
 
     def proposed(self, titles: Sequence[str]) -> None:
@@ -125,7 +121,8 @@ class Tally:
     @property
     def has_written(self) -> bool:
         """Whether the run changed what is remembered."""
-        return self.has_linked or any(self.counts[what] for what in self.writes)
+        counted = self.writes or [what for what in self.counts if what != RunCount.PHASES_FAILED]
+        return self.has_linked or any(self.counts[what] for what in counted)
 
     @property
     def shown_decisions(self) -> list[DecisionSummary]:
@@ -144,7 +141,6 @@ class Tally:
             "usd": round(usage.usd, 6),
         }
         counts = {what: number for what, number in by_label(self.counts).items() if number}
-        size = {"before": self.bytes_before, "after": self.bytes_after}
         return {
             "run": self.run,
             "state": self.state,
@@ -160,7 +156,6 @@ class Tally:
             **lease_wait(self.waited_s),
             **({"stopped_by": self.stopped_by} if self.stopped_by else {}),
             "notes": [*self.notes(counts), *self._waiting(), *([self.verdict.sentence()] if self.verdict else [])],
-            **({"bytes": size} if None not in size.values() else {}),
             **({"gate": self.verdict.as_json()} if self.verdict else {}),
         }
 
@@ -172,9 +167,9 @@ class Tally:
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """Remarks on the counts, for a reader."""
-        if self.dry_run:
-            return ["A dry run: nothing was changed and no model was asked."]
-        return [] if self.has_written else ["Nothing new: all of it was looked at before."]
+        dry = ["A dry run: nothing was changed and no model was asked."] if self.dry_run else []
+        is_told = dry or self.remarks or self.errors or self.has_written or self.counts[RunCount.CHANGES_PROPOSED]
+        return [*dry, *self.remarks, *([] if is_told or not self.idle else [self.idle])]
 
 
 async def publish_summary(run: Run, tally: Tally) -> None:
@@ -187,8 +182,8 @@ async def publish_summary(run: Run, tally: Tally) -> None:
 class IngestTally(Tally):
     """Counts of one ingest run."""
 
-    writes: ClassVar[tuple[RunCount, ...]] = (*WRITTEN, *FACT_COUNTS)
-    leaves: ClassVar[tuple[RunCount, ...]] = (
+    writes: tuple[RunCount, ...] = (*WRITTEN, *FACT_COUNTS)
+    leaves: tuple[RunCount, ...] = (
         RunCount.MESSAGES_FAILED,
         RunCount.MESSAGES_LEFT_FOR_LATER,
         RunCount.CONVERSATIONS_NOT_SUMMARISED,
@@ -295,85 +290,22 @@ def _asks_about(title: str, decision: DecisionSummary) -> bool:
     return decision.action == "wait" and all(in_quotes(side) in title for side in sides)
 
 
-# Maintenance: what a sweep, a decay, a refresh of communities or an upkeep counts.
+WORST = ("completed", "incomplete", "stopped")
+"""States from good to bad: of several, the worst is the state of the whole."""
 
 
 @dataclass
-class StewardTally(Tally):
-    """Counts of one sweep of the steward."""
+class WholeTally(Tally):
+    """Counts of a run that has other runs as its parts."""
 
-    is_learning: bool = False
-    writes: ClassVar[tuple[RunCount, ...]] = (
-        RunCount.RECALLS_COUNTED,
-        RunCount.SCORES_CHANGED,
-        RunCount.ENTITIES_WEIGHED,
-        RunCount.FACTS_PRUNED,
-        RunCount.FACTS_MERGED,
-    )
+    runs: dict[str, str] = field(default_factory=dict)
 
-    def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """Remarks on the counts, for a reader."""
-        learning = (
-            "Still learning how the memory is used, until recalls have returned as many facts as [steward] "
-            "learning_events says (50): facts are scored, and none is archived or merged."
-        )
-        lines = [learning] if self.is_learning else []
-        if self.dry_run:
-            return ["A dry run: nothing was changed and no model was asked.", *lines]
-        is_idle = not (lines or self.has_written or self.counts[RunCount.CHANGES_PROPOSED])
-        return ["Nothing to do: no score changed, no fact is unused, none repeats another."] if is_idle else lines
-
-
-@dataclass
-class DecayTally(Tally):
-    """Counts of one run of decay."""
-
-    @property
-    def has_written(self) -> bool:
-        """Whether the run changed what is remembered."""
-        return any(number for what, number in self.counts.items() if what != RunCount.PHASES_FAILED)
-
-    def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """Remarks on the counts, for a reader."""
-        if self.dry_run:
-            return ["A dry run: nothing was changed."]
-        return [] if self.has_written else ["Nothing to do: nothing has been out of use for so long."]
-
-
-@dataclass
-class CommunityTally(Tally):
-    """Counts of one refresh of communities."""
-
-    writes: ClassVar[tuple[RunCount, ...]] = (
-        RunCount.COMMUNITIES_FOUND,
-        RunCount.COMMUNITIES_CHANGED,
-        RunCount.COMMUNITIES_DISSOLVED,
-        RunCount.COMMUNITIES_SUMMARISED,
-    )
-    leaves: ClassVar[tuple[RunCount, ...]] = (
-        RunCount.COMMUNITIES_NOT_SUMMARISED,
-        RunCount.COMMUNITIES_LEFT_FOR_LATER,
-        *LEFT,
-    )
-
-    def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """Remarks on the counts, for a reader."""
-        if self.dry_run:
-            return ["A dry run: nothing was changed and no model was asked."]
-        if not counts.get(RunCount.COMMUNITIES):
-            return ["No communities: no two entities are related yet."]
-        return [] if self.has_written else ["Nothing new: every community is as it was."]
-
-
-@dataclass
-class UpkeepTally(Tally):
-    """Counts of one run of upkeep."""
-
-    def tended(self, report: UpkeepReport) -> None:
-        """What was compacted and indexed."""
-        self.counts[RunCount.TABLES_COMPACTED] += len(report.compacted)
-        self.counts[RunCount.INDEXES_MADE] += len(report.indexed)
-
-    def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """Remarks on the counts, for a reader."""
-        return ["No row changed."]
+    def part(self, what: str, summary: Mapping[str, Any]) -> None:
+        """What a run cost that is a part of this one, and how it ended."""
+        self.spent(summary["llm"])
+        self.runs[what] = summary["run"]
+        self.errors += [f"{what}: {error}" for error in summary["errors"]]
+        if summary.get("stopped_by"):
+            self.stopped_by = self.stopped_by or f"{what}: {summary['stopped_by']}"
+        state = summary["state"] if summary["state"] in WORST else "incomplete"
+        self.state = max(self.state, state, key=WORST.index)

@@ -17,7 +17,7 @@ from slowwave.common.settings import IngestSettings
 from slowwave.common.text import as_json
 from slowwave.common.types import Added, Outcome
 from slowwave.common.validity import is_live, live_sql
-from slowwave.facts.deduplication.observations import KINDS, LEAST_OF_ID, MARKS, named_by, plan_flags, screen
+from slowwave.facts.deduplication.observations import KINDS, LEAST_OF_ID, MARKS, named_by, screen, similar_observations
 from slowwave.facts.revision.candidates import DIRECTIVES
 from slowwave.graph.links import KIND as STRUCTURAL
 from slowwave.lifecycle.pruning_and_eviction import BY_A_PERSON, Retirement
@@ -53,6 +53,7 @@ _OUTCOMES = {
     "refused": RunCount.OBSERVATIONS_REFUSED,
     "waiting": RunCount.PATCHES_WAITING,
 }
+_REDACTED = "[redacted:"
 _RETIRABLE = f"kind IN ({', '.join(map(quoted, (*KINDS, STRUCTURAL)))})"
 
 
@@ -70,7 +71,7 @@ class _ObservationPlan:
     """What becomes of the texts of a call, for one state of the store.
 
     `known` are the comparable observations of the entity. `stated` and `decided` are None where no text is new; `facts`
-    are the rows to store, flagged.
+    are the rows to store.
     """
 
     target: Target
@@ -181,9 +182,9 @@ def _planned(run: Run, reading: Reading, call: _Observed) -> _ObservationPlan:
         return plan
     stated = plan.stated
     patches = Patches(stated.batches, stated.facts, frames.empty(DIRECTIVES), stated.messages)
-    decided = decide(reading, patches, call.settings, run.now, is_flagged=False)
-    facts = _flagged(decided_facts(reading, decided), plan, reading.dims, call.settings)
-    return replace(plan, decided=decided, facts=facts)
+    alike = _alike(plan.known, stated.facts, reading.dims, call.settings)
+    decided = decide(reading, patches, call.settings, run.now, alike)
+    return replace(plan, decided=decided, facts=decided_facts(reading, decided))
 
 
 def _stated(run: Run, reading: Reading, call: _Observed) -> _ObservationPlan:
@@ -208,21 +209,12 @@ def _comparable(now: datetime) -> Condition:
     return Condition(sql, lambda: is_comparable & pl.col("kind").is_in(KINDS), "comparable", now)
 
 
-def _flagged(facts: pl.DataFrame, plan: _ObservationPlan, dims: int, settings: IngestSettings) -> pl.DataFrame:
-    """The facts; new live ones with a flag where another live one of the entity looks like them (S0-02)."""
-    assert plan.stated is not None
-    order = plan.stated.facts.select("id").with_row_index("place")
-    new = facts.filter(pl.col("status") == "active").join(order, on="id").sort("place")
-    ended = facts.filter(pl.col("status") != "active")["id"]
-    others = plan.known.filter(pl.col("status") == "active", ~pl.col("id").is_in(ended.implode()))
-    if new.is_empty() or (len(new) == 1 and others.is_empty()):
-        return facts
-    texts = [part.select("id", owner="owner_entity_id", text="statement") for part in (new, others)]
-    vectors = [unit_matrix(part["vector"], dims) for part in (new, others)]
-    marks = plan_flags(texts[0], vectors[0], texts[1], vectors[1], settings.evaluate).select("id", *MARKS)
-    return facts.drop(MARKS).join(
-        pl.concat([marks, facts.join(marks, on="id", how="anti").select("id", *MARKS)]), on="id", maintain_order="left"
-    )
+def _alike(known: pl.DataFrame, new: pl.DataFrame, dims: int, settings: IngestSettings) -> pl.DataFrame:
+    """ALIKE of new statements with all live ones of the entity, and with each other (S0-02)."""
+    live = known.filter(pl.col("status") == "active")
+    columns = {"id": "id", "owner": "owner_entity_id", "text": "statement", "vector": "vector"}
+    rows = pl.concat([part.select(**columns) for part in (live, new)])
+    return similar_observations(rows, unit_matrix(rows["vector"], dims), len(live), settings.evaluate)
 
 
 def _added(plan: _ObservationPlan, facts: pl.DataFrame | None) -> Added:
@@ -230,14 +222,22 @@ def _added(plan: _ObservationPlan, facts: pl.DataFrame | None) -> Added:
     rows = [] if facts is None else facts.select("id", "statement", "status", "status_reason", *MARKS).to_dicts()
     ids = set() if plan.stated is None else set(plan.stated.facts["id"])
     by_text = {row["statement"]: row for row in rows if row["id"] in ids}
+    known = {**{text: row["id"] for text, row in by_text.items() if row["status"] == "active"}, **plan.known_ids}
     outcomes = [
         _outcome(content, by_text[content])
         if outcome == "new"
-        else Outcome(content, outcome, plan.known_ids.get(content) if outcome == "known" else None, reason)
+        else Outcome(content, outcome, known.get(content) if outcome == "known" else None, reason)
         for content, outcome, reason in plan.screened.select("content", "outcome", "reason").iter_rows()
     ]
     target, redacted = plan.target, int(plan.screened["has_secret"].sum())
     return Added(target.name, target.id, target.is_new, tuple(outcomes), redacted)
+
+
+def part_of(added: Added, texts: slice) -> Added:
+    """The answer for some of the texts. The first text made the entity; how many were redacted, their contents tell."""
+    outcomes = added.outcomes[texts]
+    redacted = min(sum(_REDACTED in each.content for each in outcomes), added.redacted)
+    return replace(added, outcomes=outcomes, is_new=added.is_new and texts.start == 0, redacted=redacted)
 
 
 def retire(

@@ -205,8 +205,8 @@ def take_back(
     meant = run_to_undo(store.snapshot(), name)
 
     def record(tx: Transaction, report: undoing.UndoReport) -> None:
-        asked = {"run": meant, "cascade": cascade}
-        tx.upsert("runs", finished_row(run, asked, {UNDID: list(report.runs)}))
+        parameters = {"run": meant, "cascade": cascade}
+        tx.upsert("runs", finished_row(run, parameters, {UNDID: list(report.runs)}))
 
     return undoing.undo(store, meant, run.id, run.now, cascade=cascade, dry_run=dry_run, only=only, record=record)
 

@@ -116,6 +116,25 @@ class Inline(Generic[P, R]):
         return self._tried(*args, **kwargs)
 
 
+SHARED_PARAMETERS = {
+    "namespace": "Which memory inside the store; tenants are kept apart by it.",
+    "store": "Folder or address of the store.",
+    "now": "The time that counts as now; empty for the real time.",
+    "require_approval": "What would change waits for a person; see the flow `review`.",
+    "dry_run": "Show what would change; nothing is changed and no model is asked.",
+}
+"""What the form of a flow says of its parameters that its docstring does not describe."""
+
+
+def _described(body: Callable[P, R]) -> Callable[P, R]:
+    """The flow, whose docstring describes the shared parameters, too."""
+    text = inspect.getdoc(body) or ""
+    missing = [each for each in inspect.signature(body).parameters if f"    {each}:" not in text]
+    lines = [f"    {each}: {SHARED_PARAMETERS[each]}" for each in missing if each in SHARED_PARAMETERS]
+    body.__doc__ = "\n".join([text, *([] if "Args:" in text else ["", "Args:"]), *lines])
+    return body
+
+
 def flow(
     name: str, *, takes_turns: bool = False, tries: Tries = FLOW_TRIES, **options: Any
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -130,7 +149,8 @@ def flow(
             return Inline(guarded, cast(Callable[P, R], tried_flow(name, guarded, tries)))
         from .prefect_engine import Flow, as_deployed, retry_options, run_name
 
-        guarded = _without_secrets(traced("flow", name, as_deployed(cast(AsyncBody, body), takes_turns)))
+        described = cast(AsyncBody, _described(body))
+        guarded = _without_secrets(traced("flow", name, as_deployed(described, takes_turns)))
         options.update(name=name, flow_run_name=run_name, **retry_options(tries))
         return cast(Callable[P, R], Flow(guarded, inline=tried_flow(name, guarded, tries), **options))
 

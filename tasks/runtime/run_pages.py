@@ -152,7 +152,6 @@ def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[Mapping[
         f"Store `{run.store}`, namespace `{run.namespace}`, commit {summary['commit']}.",
         "",
         *(f"{plain_text(note)}\n" for note in summary["notes"]),
-        *([f"{size_line(summary)}\n"] if "bytes" in summary else ()),
         f"Changed: {plain_text(', '.join(effects(summary['counts'])) or 'nothing that is known')}.",
         "",
         *_counts_table("what", shown_counts(summary["counts"])),
@@ -171,17 +170,20 @@ def _counts_table(head: str, counts: Mapping[str, int]) -> list[str]:
     return markdown_table((head, "count"), list(counts.items())) if counts else []
 
 
-def size_line(summary: Mapping[str, Any]) -> str:
-    """How much room the store took before and after, for people."""
-    before, after = (f"{summary['bytes'][when] / 1e6:,.1f} MB" for when in ("before", "after"))
-    return f"The store takes {after} on disk; before it took {before}."
-
-
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     """The lines of a table whose cells say what they say, whatever signs are in them; a blank one ends it."""
     cells = [[plain_text(str(cell)) for cell in row] for row in [head, *rows]]
     lines = [f"| {' | '.join(row)} |" for row in cells]
     return [lines[0], "|---" * len(head) + "|", *lines[1:], ""]
+
+
+async def show_table(rows: Sequence[Mapping[str, Any]], key: str, description: str) -> None:
+    """Show rows on the run's page, as a table; nothing where there is none."""
+    if is_inline() or not rows:
+        return
+    from prefect.artifacts import acreate_table_artifact
+
+    await acreate_table_artifact(plain_cells(rows), key=key, description=description)
 
 
 def plain_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

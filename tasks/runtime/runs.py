@@ -180,12 +180,6 @@ def night_of(run: Run) -> str:
     return _night.get() or run.id
 
 
-def adopt(run: Run, interrupted: str) -> None:
-    """Make the interrupted run that this one goes on with a part of it, so that undo takes back all of it."""
-    with store_of(run).commit(run.id, "run", run.now) as tx:
-        tx.upsert("runs", tx.by_ids("runs", [interrupted]).with_columns(parent_id=pl.lit(run.id)))
-
-
 @dataclass(frozen=True, slots=True)
 class Writing:
     """What a run writes together with the record of its end: the kind of that commit, and what does it."""

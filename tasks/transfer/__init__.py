@@ -3,6 +3,5 @@
 - `imports`: exports of other memory systems
 - `foreign_candidates`: how a part of such an export becomes candidates
 - `own_exports`: what `slowwave export` wrote
-- `reembedding`: vectors of another embedding model
-- `wording`: which text the vector of a row stands for
+- `reembedding`: which text the vector of a row stands for, and vectors of another embedding model
 """

@@ -32,7 +32,7 @@ from storage.transactions import Transaction
 from tasks.runtime.runs import Counts, Run, recorded, store_of, vector_column
 
 from .imports import Imported
-from .wording import OTHERS, Wording
+from .reembedding import OTHERS, Wording
 
 IMPORT, SYSTEM = "import", "slowwave"
 LEFT_OUT = ("commits", "log_marks")

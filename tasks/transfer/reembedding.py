@@ -1,12 +1,11 @@
-"""Re-embedding: vectors of another embedding model are staged, and published in one commit."""
+"""Vectors: the text that the vector of a row stands for, vectors that rows lack, and those of another model."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
@@ -17,43 +16,150 @@ from slowwave.common.errors import Refused, SlowwaveError
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import ReembedSettings
 from slowwave.common.text import as_json, digest
+from slowwave.facts.searched_texts import READ, message_texts, texts_of
 from storage.lease import is_surely_dead
-from storage.reembedding import KIND, Staging, drop_staged, staged_hashes, write_renewed
-from storage.rows import column_names
+from storage.reembedding import KIND, Staging, batches, drop_staged, staged_hashes, write_renewed
+from storage.rows import column_names, empty_frame, quoted
 from storage.snapshots import Reading, Snapshot
 from storage.store import Store
-from storage.tables import WITH_VECTORS
+from storage.tables import TABLES, WITH_VECTORS
 from storage.transactions import Transaction
+from tasks.ingest.candidate_rows import CONVERSATIONS
 from tasks.nightly.gate import Frozen, freeze_probes
 from tasks.orchestration.tallies import Tally
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import EMBEDS, LONGEST_WAIT_FOR_A_MODEL_S
-from tasks.runtime.runs import Run, existing_store
+from tasks.runtime.runs import Run, existing_store, vector_column
 
-from .wording import PARTS, Wording, columns_for
+PARTS = ("changes", "otherwise")
+HOLDING = " OR ".join(f"""{part} LIKE '%"vector"%'""" for part in PARTS)
+OTHERS = {"refusals": ("id", "subject_id", "excerpt", "vector"), "scorer_state": ("id", "text")}
+"""Columns that the text follows from where other rows have a part in it."""
 
-ROUNDS = 8  # in which what was written meanwhile is embedded outside the lease
+
+class Wording:
+    """The texts of one state of the store."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._adopted = frozenset(reading.frame("sources", f"NOT ({CONVERSATIONS})", ["id"])["id"])
+
+    def of(self, name: str, rows: pl.DataFrame) -> pl.Series:
+        """The text of each row; null where it has no vector. `rows` holds the columns of `READ` or `OTHERS`."""
+        if name == "refusals":
+            return self._refused(rows)
+        return self._learned(rows) if name == "scorer_state" else texts_of(name, rows, self._adopted)
+
+    def every(self) -> Iterator[pl.Series]:
+        """The texts of all rows, some thousands at a time."""
+        for name in WITH_VECTORS:
+            for rows in batches(self._reading, name, READ.get(name) or OTHERS[name]):
+                yield self.of(name, rows)
+        for row in self.proposals().iter_rows(named=True):
+            texts = [text for part in PARTS for _, text in self.proposed(json.loads(row[part] or "[]"))]
+            yield pl.Series("text", texts, dtype=pl.String)
+
+    def proposals(self) -> pl.DataFrame:
+        """What was proposed and holds vectors, decided or not, since a decision can be undone: whole rows."""
+        return self._reading.frame("proposals", HOLDING)
+
+    def proposed(self, changes: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str | None]]:
+        """The new rows with a vector that a proposal would write, as they stand in it, and their texts."""
+        for change in changes:
+            name, row = change["table"], change["after"]
+            if name in READ and change["before"] is None and row is not None:
+                frame = empty_frame(name, self._reading.dims).select(READ[name])
+                cells = {column: row.get(column) for column in READ[name]} | {"id": change["id"]}
+                text = self.of(name, pl.DataFrame([cells], schema=frame.schema))[0]
+                yield row, text
+
+    def _refused(self, rows: pl.DataFrame) -> pl.Series:
+        """Of a refusal the text of the message, or what is kept of it where that is gone; only some have a vector."""
+        messages = self._message_texts(rows.filter(pl.col("vector").is_not_null())["subject_id"])
+        both = rows.join(messages, left_on="subject_id", right_on="id", how="left", maintain_order="left")
+        text = pl.when(pl.col("vector").is_not_null()).then(pl.coalesce("text", "excerpt"))
+        return both.select(text=text)["text"]
+
+    def _learned(self, rows: pl.DataFrame) -> pl.Series:
+        """Of a learned prototype the text of the newest refusal that it was learned from."""
+        has_vector = "vector IS NOT NULL"
+        columns = ["subject_id", "excerpt", "created_at"]
+        found = self._reading.referring("refusals", "excerpt", rows["text"].drop_nulls(), columns, where=has_vector)
+        newest = found.sort("created_at").unique("excerpt", keep="last")
+        messages = newest.join(
+            self._message_texts(newest["subject_id"]), left_on="subject_id", right_on="id", how="left"
+        )
+        both = rows.rename({"text": "own"}).join(
+            messages.select("excerpt", "text"), left_on="own", right_on="excerpt", how="left", maintain_order="left"
+        )
+        return both.select(text=pl.coalesce("text", "own"))["text"]
+
+    def _message_texts(self, ids: pl.Series) -> pl.DataFrame:
+        """(id, text) of messages."""
+        messages = self._reading.by_ids("messages", ids, READ["messages"])
+        return messages.select("id").with_columns(message_texts(messages, self._adopted))
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """What was embedded: of which versions of the tables, how many texts; `known` were staged."""
+def columns_for(name: str, own: Sequence[str]) -> list[str]:
+    """The columns of a table that are read to write it anew: its own, and what its texts follow from."""
+    return list(dict.fromkeys([*own, *OTHERS.get(name, ())]))
 
-    versions: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    embedded: int = 0
-    known: int = 0
+
+# Rows that lack a vector get one.
+
+
+@task("fill missing vectors", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[EMBEDS])
+def fill_vectors(run: Run, *, dry_run: bool = False) -> Mapping[str, int]:
+    """Give a vector of the namespace's own model to rows that lack one, or have one of another; returns rows by table.
+
+    They lack one where embedding failed when they were stored, and where undo brought a row back from before a
+    re-embedding that no other row tells the vector of.
+    """
+    store, embedder = existing_store(run), open_embedder(run.embedder)
+    snapshot = store.snapshot()
+    store.embedding = (snapshot.embed_model, snapshot.dims)
+    if not dry_run:
+        drop_staged(store, store.embedding)  # a run that was killed after it had published left it
+    found = _lacking(snapshot, embedder)
+    if dry_run or not found:
+        return {name: len(rows) for name, rows in found.items()}
+    with store.commit(run.id, f"{KIND}.fill", run.now) as tx:
+        if tx.is_overtaken(snapshot):
+            raise Refused("Another run wrote meanwhile.", "Run it again.")
+        for name, rows in found.items():
+            tx.put_back(name, rows)
+    return {name: len(rows) for name, rows in found.items()}
+
+
+def _lacking(reading: Reading, embedder: Embedder) -> dict[str, pl.DataFrame]:
+    """Whole rows with the vectors that they lacked, by table."""
+    wording, found = Wording(reading), {}
+    for name in (name for name in WITH_VECTORS if name not in OTHERS):
+        foreign = f" OR embed_model != {quoted(embedder.name)}" if "embed_model" in TABLES[name].columns else ""
+        parts = []
+        for rows in batches(reading, name, column_names(name), f"vector IS NULL{foreign}"):
+            lacking = rows.with_columns(wording.of(name, rows).alias("_text")).filter(
+                pl.col("_text").fill_null("") != ""
+            )
+            if len(lacking):
+                vectors = vector_column(embedder.embed(lacking["_text"].to_list()))
+                parts.append(lacking.drop("_text").with_columns(vectors).filter(pl.col("vector").is_not_null()))
+        if parts and (whole := pl.concat(parts)).height:
+            is_fact = "embed_model" in whole.columns
+            found[name] = whole.with_columns(embed_model=pl.lit(embedder.name)) if is_fact else whole
+    return found
+
+
+# Vectors of another model are staged, and published in one commit.
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Rows by table that have new vectors, and what was embedded besides."""
+    """Rows by table that have new vectors, how many texts were embedded for them, and how many were staged before."""
 
-    rows: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    caught_up: int = 0
-
-
-class _Gap(Exception):
-    """A text is not staged: a run was undone meanwhile, and rows that were not there before are back."""
+    rows: Mapping[str, int]
+    embedded: int
+    known: int
 
 
 def check_alone(run: Run) -> None:
@@ -90,19 +196,21 @@ def freeze_old(run: Run, settings: ReembedSettings) -> Frozen | None:
 
 
 @task("stage vectors", about="{run.namespace}, {model}", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[EMBEDS])
-async def stage_vectors(run: Run, model: str, settings: ReembedSettings) -> Staged:
-    """Embed every text that is not staged yet, batch by batch; what is done stays done, whatever becomes of the run."""
+async def stage_vectors(run: Run, model: str, settings: ReembedSettings) -> tuple[int, int]:
+    """Embed every text that is not staged yet, batch by batch; what is done stays done, whatever becomes of the run.
+
+    Returns how many were embedded, and how many were staged before.
+    """
     store, embedder = existing_store(run), open_embedder(model)
     snapshot = store.snapshot()
-    staging = Staging(store, model, embedder.dims)
     total = sum(snapshot.count(name) for name in WITH_VECTORS)
-    work, rows = _Embedding(embedder, staging, settings.batch_size), 0
+    work, rows = _Embedding(embedder, Staging(store, model, embedder.dims), settings.batch_size), 0
     for texts in Wording(snapshot).every():
         work.take(texts)
         rows += len(texts)
         await report_progress("rows embedded", min(rows, total), total)
     work.finish()
-    return Staged(dict(snapshot.versions), work.embedded, work.known)
+    return work.embedded, work.known
 
 
 class _Embedding:
@@ -114,17 +222,19 @@ class _Embedding:
         self.waiting: dict[str, str] = {}
         self.known, self.embedded = len(self._done), 0
 
-    def note(self, texts: pl.Series) -> None:
-        """Which texts are still to be embedded."""
+    def take(self, texts: pl.Series) -> None:
+        """Embed full batches of what is new among the texts."""
         for text in texts:
             if text and (mark := digest(text)) not in self._done:
                 self.waiting[mark] = text
-
-    def take(self, texts: pl.Series) -> None:
-        """Embed full batches of what is new among the texts."""
-        self.note(texts)
         while len(self.waiting) >= self.size:
             self._embed(list(self.waiting)[: self.size])
+
+    def take_all(self, reading: Reading) -> None:
+        """Embed all that is new in a state of the store."""
+        for texts in Wording(reading).every():
+            self.take(texts)
+        self.finish()
 
     def finish(self) -> None:
         """Embed what is left."""
@@ -138,50 +248,25 @@ class _Embedding:
 
 
 @task("publish vectors", about="{run.namespace}, {model}")
-def publish_vectors(run: Run, model: str, settings: ReembedSettings, staged: Staged) -> Published:
+def publish_vectors(run: Run, model: str, settings: ReembedSettings, staged: tuple[int, int]) -> Published:
     """Put the staged vectors in the place of the old ones, in one commit.
 
-    What was written since it was staged is embedded before the lease is taken, again where that goes on, and at last,
-    if it fits into a batch, within it. Raises `Refused` where it does not, and `StoreMismatch` where somebody else
-    re-embedded the namespace meanwhile.
+    What was written since it was staged is embedded before the lease is taken, and the rest of it within. Raises
+    `StoreMismatch` where somebody else re-embedded the namespace meanwhile.
     """
     embedder, store = open_embedder(model), existing_store(run)
     store.embedding = (run.embedder, store.head.dims)
     staging = Staging(store, embedder.name, embedder.dims)
     work = _Embedding(embedder, staging, settings.batch_size)
-    since: Mapping[str, int] | None = staged.versions
-    for left in reversed(range(ROUNDS)):
-        try:
-            with store.commit(run.id, KIND, run.now) as tx:
-                if _has_caught_up(work, tx, since, is_last=not left):
-                    rows = _publish(run, store, tx, staging, embedder)
-                    return Published(rows, work.embedded)
-        except _Gap:
-            since = None
-        snapshot = store.snapshot()
-        for texts in Wording(snapshot).every(since):
-            work.take(texts)
-        work.finish()
-        since = snapshot.versions
-    raise Refused("What was written meanwhile could not be embedded in time.", "Run it again: what is done is kept.")
-
-
-def _has_caught_up(work: _Embedding, tx: Transaction, since: Mapping[str, int] | None, *, is_last: bool) -> bool:
-    """Whether every text is staged; the last time a few are embedded under the lease."""
-    work.waiting.clear()
-    for texts in Wording(tx).every(since):
-        work.note(texts)
-    if not work.waiting:
-        return True
-    if is_last and len(work.waiting) <= work.size:
-        work.finish()
-        return True
-    work.waiting.clear()
-    return False
+    work.take_all(store.snapshot())
+    with store.commit(run.id, KIND, run.now) as tx:
+        work.take_all(tx)
+        rows = _publish(run, store, tx, staging, embedder)
+    return Published(rows, staged[0] + work.embedded, staged[1])
 
 
 def _publish(run: Run, store: Store, tx: Transaction, staging: Staging, embedder: Embedder) -> Mapping[str, int]:
-    """Write all tables, and the decision; raises `_Gap` where a text is missing."""
+    """Write all tables, and the decision."""
     head = tx.lease
     old = Snapshot(store.db, tx.versions, head.sequence, (head.embed_model, head.dims))
     rows = _Writing(tx, old, staging, embedder).write()
@@ -202,7 +287,7 @@ class _Writing:
 
     def __init__(self, tx: Transaction, old: Reading, staging: Staging, embedder: Embedder) -> None:
         self._tx, self._old, self._staging, self._embedder = tx, old, staging, embedder
-        self._wording, self._gaps = Wording(old), 0
+        self._wording = Wording(old)
 
     def write(self) -> Mapping[str, int]:
         """Write them; returns rows by table."""
@@ -216,16 +301,12 @@ class _Writing:
         talks = talks.with_columns(recent_turns=pl.lit([], dtype=talks.schema["recent_turns"]))
         tx.put_back("conversation_state", talks)  # the surprise filter begins again
         tx.put_back("proposals", proposals)
-        if self._gaps:
-            raise _Gap
         return {**rows, "conversation_state": len(talks), "proposals": len(proposals)}
 
     def _vectors(self, texts: pl.Series) -> pl.DataFrame:
         """(hash, vector) of texts, in their order."""
         marks = pl.Series("hash", [digest(text) if text else None for text in texts], dtype=pl.String)
-        found = self._staging.vectors(marks)
-        self._gaps += int((found["hash"].is_not_null() & ~found["is_staged"]).sum())
-        return found
+        return self._staging.vectors(marks)
 
     def _renewed(self, name: str, rows: pl.DataFrame) -> pl.DataFrame:
         found = self._vectors(self._wording.of(name, rows))
@@ -279,7 +360,6 @@ class ReembedTally(Tally):
     new: str = ""
     is_published: bool = False
     has_filled: bool = False
-    always: ClassVar[tuple[RunCount, ...]] = (RunCount.TEXTS_EMBEDDED, RunCount.ROWS_REEMBEDDED)
 
     def surveyed(self, texts: int, left: int) -> None:
         """What a run would embed."""
@@ -291,10 +371,10 @@ class ReembedTally(Tally):
         self.counts.update({f"{name}: vectors filled": number for name, number in rows.items()})
         self.has_filled = any(rows.values())
 
-    def published(self, staged: Staged, published: Published) -> None:
+    def published(self, published: Published) -> None:
         """Counts of embedded texts and written rows."""
-        self.counts[RunCount.TEXTS_EMBEDDED] += staged.embedded + published.caught_up
-        self.counts[RunCount.TEXTS_STAGED_BEFORE] += staged.known
+        self.counts[RunCount.TEXTS_EMBEDDED] += published.embedded
+        self.counts[RunCount.TEXTS_STAGED_BEFORE] += published.known
         self.counts[RunCount.ROWS_REEMBEDDED] += sum(published.rows.values())
         self.counts.update({f"{name}: rows": number for name, number in published.rows.items()})
         self.is_published = bool(published.rows)

@@ -19,11 +19,10 @@ from messages_api import MessagesApi, message
 from stores import fact as known_fact
 from stores import remembered
 from talk import CLAUDE, EXAMPLES, NOW, TALK, contents, extractor, rows, said, started, written
-from typer.testing import CliRunner
 
 from apps import printing
 from apps.cli import COMMANDS as LISTED_COMMANDS
-from apps.cli import app, app_for, app_to_complete
+from apps.cli import app, app_to_complete
 from slowwave.__main__ import use_few_heaps
 from storage.store import Store
 
@@ -255,33 +254,6 @@ def test_lines_that_cannot_be_read_are_counted_and_end_with_one_if_all_are_such(
             assert all(f"a.jsonl, line {n}: " in ended.err for n in (1, 2))
 
 
-@pytest.mark.proof
-def test_both_times_narrow_what_is_recalled_and_listed(run: Run, tmp_path: Path) -> None:
-    store = editors(tmp_path / "m")
-
-    def asked(*command: str) -> list[set[str]]:
-        times = ((), ("--as-of", "2026-02-01"), ("--known-as-of", "2026-03-15 12:00:00"),
-                 ("--as-of", "2026-03-15", "--known-as-of", "2026-03-31T23:00:00+02:00"))  # fmt: skip
-        documents = [run(*command, *more, "--store", store, "--json").json for more in times]
-        return [{one["id"] for one in document["facts"]} for document in documents]
-
-    expected = [{"f_0a2", "f_0b1"}, {"f_0a1"}, {"f_0a1"}, {"f_0a1"}]
-    assert asked("recall", "vim") == asked("facts", "Marta") == expected
-    assert {"f_0a1", *expected[0]} == asked("facts", "Marta", "--all")[0]
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize("kind", ["facts", "entities", "messages", "runs"])
-def test_why_tells_the_story_of_every_kind_of_row_also_by_the_first_letters_of_its_id(
-    run: Run, store: Path, kind: str
-) -> None:
-    name = rows(store, kind)["id"][0]
-    story = run("why", name, "--store", store, "--json").json
-    assert (story["id"], story["kind"]) == (name, kind)
-    assert run("why", name[:-2], "--store", store, "--json").json == story
-    assert story["title"][:20] in run("why", name, "--store", store).out
-
-
 def test_an_id_that_several_rows_begin_with_is_not_guessed(run: Run, store: Path) -> None:
     many = run("why", "f_", "--store", store)
     assert many.code == 2
@@ -319,27 +291,6 @@ def test_unusable_arguments_end_with_two_and_a_sentence_and_make_nothing(
     assert "Traceback" not in ended.err
     assert ended.out == ""
     assert list((tmp_path / "here").iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (("stats", "--namespace", "other"), "Known: default"),
-        (("facts", "Devon Clarcke"), "Did you mean"),
-        (("why", "f_nonsense"), "Unknown id"),
-        (("undo", "no-such-run"), "Unknown run"),
-        (("entities", "--type", "persn"), "Did you mean 'person'?"),
-        (("recall", "x", "--as-of", "yesterdayish"), "Write it like 2026-01-31"),
-        (("history", "Devon Clarke", "--known-as-of", "1767225600"), "Write it like 2026-01-31"),
-    ],
-)
-def test_what_is_not_in_the_store_is_named_with_what_is(
-    run: Run, store: Path, args: tuple[str, ...], words: str
-) -> None:
-    ended = run(*args, "--store", store)
-    assert ended.code == 2
-    assert words in " ".join(ended.err.split())
-    assert "Traceback" not in ended.err
 
 
 @pytest.mark.proof
@@ -520,9 +471,6 @@ def test_the_demo_runs_without_a_key_and_leaves_nothing_behind(tmp_path: Path) -
 
 
 def test_the_list_of_commands_is_that_of_all_modules() -> None:
-    whole = CliRunner().invoke(app, ["--help"]).output
-    assert CliRunner().invoke(app_for(["--help"]), ["--help"]).output == whole
-    assert CliRunner().invoke(app_for([]), []).output == CliRunner().invoke(app, []).output
     assert {*typer.main.get_command(app).commands} == {*LISTED_COMMANDS}  # type: ignore[attr-defined]
 
 
@@ -583,24 +531,6 @@ def test_reading_imports_no_prefect_no_model_and_nothing_of_how_messages_are_rea
     ]  # fmt: skip
     reading = [[command, "Marta", "--json", "--store", str(tmp_path / "m")] for command in ("recall", "context")]
     assert imported_by(reading, absent) == []
-
-
-@pytest.mark.proof
-def test_documents_and_conversations_about_an_entity_are_listed(run: Run, tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    (folder / "plan.md").write_text("# Kestrel plan\n\nMarta leads Kestrel.\n" + "The plan has many steps. " * 100)
-    said_line = {"conversation_id": "c1", "message_id": "1", "speaker": "Marta", "content": "I work on Kestrel.",
-                 "occurred_at": "2026-01-05T10:00:00Z"}  # fmt: skip
-    (folder / "talk.jsonl").write_text(json.dumps(said_line))
-    run("ingest", folder)
-    listed = run("documents", "--json").json["documents"]
-    assert [row["title"] for row in listed] == ["Kestrel plan"]
-    assert "many steps" in run("documents", listed[0]["id"], "--json").json["documents"][0]["content"]
-    assert "Kestrel plan" in run("documents").out
-    talks = run("episodes", "Marta", "--json").json["episodes"]
-    assert "c1" in [row["conversation_id"] for row in talks]
-    assert "c1" in run("episodes", "Marta").out
 
 
 @pytest.mark.parametrize(

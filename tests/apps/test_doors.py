@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -32,7 +33,11 @@ from tasks.transfer.imports import import_export
 ROOT = Path(__file__).parents[2]
 OUTSIDE = ("../outside", "/outside", "..", "a/../../outside", "..\\outside", "%2e%2e", "a\x00", "file:///outside")
 EXPORT = str(ROOT / "examples" / "foreign" / "memory.jsonl")
-FLOWS = sorted(path.stem for path in (ROOT / "flows").glob("[a-z]*.py") if path.stem != "__init__")
+FLOWS = sorted(
+    (path.stem, name)
+    for path in (ROOT / "flows").glob("[a-z]*.py")
+    for name in re.findall(r'^@flow\("(\w+)"', path.read_text(encoding="utf-8"), re.MULTILINE)
+)
 
 
 def nothing_is_outside(folder: Path) -> bool:
@@ -46,11 +51,13 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_memory(tmp_path_factory.mktemp("doors") / "memory")
 
 
-@pytest.mark.parametrize("name", FLOWS)
-def test_every_flow_refuses_a_namespace_that_leads_elsewhere(name: str, tmp_path: Path, template: Path) -> None:
+@pytest.mark.parametrize(("module", "name"), FLOWS)
+def test_every_flow_refuses_a_namespace_that_leads_elsewhere(
+    module: str, name: str, tmp_path: Path, template: Path
+) -> None:
     shutil.copytree(template, tmp_path / "memory")
     talk = written(tmp_path / "talk.jsonl", said())
-    flow = getattr(import_module(f"flows.{name}"), name)
+    flow = getattr(import_module(f"flows.{module}"), name)
     given = {"store": str(tmp_path / "memory"), "paths": [str(talk)], "folder": str(tmp_path), "now": NOW,
              "start": NOW - timedelta(days=1), "end": NOW}  # fmt: skip
     taken = inspect.signature(flow.fn).parameters

@@ -45,8 +45,9 @@ def face(tmp_path: Path) -> Iterator[Memory]:
 
 
 def _example(library: str) -> str:
-    """The code of a section of the page."""
+    """The code of a section of the page, or of mem0's own."""
     section = PAGE.partition(f"\n## {library}\n")[2].partition("\n## ")[0]
+    section = section or (ROOT / "docs" / f"{library}.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     return str(code)
 
@@ -285,15 +286,13 @@ def test_a_langgraph_search_is_recall_and_a_put_goes_through_the_gates(memory: O
     items = {"tea": "Amy drinks rooibos tea", "car": "Amy drives a red Volvo", "job": "Amy is a nurse in Porto"}
     ops = [base.PutOp(("amy",), key, {"text": text}) for key, text in items.items()]
     secret = base.PutOp(("amy",), "login", {"password": "hunter2hunter2", "note": "for the clinic of Amy"})
-    gone = base.PutOp(("amy",), "soon", {"text": "Amy is away this minute"}, ttl=0)
     with pytest.raises(Refused, match="inject"):
-        store.batch([base.PutOp(("amy",), "inject", {"text": ORDER}), *ops, secret, gone])
+        store.batch([base.PutOp(("amy",), "inject", {"text": ORDER}), *ops, secret])
     found = asyncio.run(store.asearch(("amy",), query="What does Amy drive?", limit=4))
     assert found[0].key == "car"
     assert found[0].score > found[1].score
-    assert {each.key for each in found} == {*items, "login"}  # neither what was refused nor what has expired
+    assert {each.key for each in found} == {*items, "login"}  # not what was refused
     assert store.get(("amy",), "login").value == {"password": "[redacted:keyword]", "note": "for the clinic of Amy"}
-    assert (store.get(("amy",), "soon"), store.sweep_ttl(), store.sweep_ttl()) == (None, 1, 0)
     assert "Volvo" in memory.recall("Which car is Amy's?", 1).facts[0].statement
     store.put(("amy",), "tea", {"text": "Amy drinks Rooibos tea"})  # nearly the same words, but a store keeps words
     assert store.get(("amy",), "tea").value == {"text": "Amy drinks Rooibos tea"}
@@ -324,15 +323,12 @@ _JSON = st.recursive(
 
 
 @given(st.lists(st.text(min_size=1).filter(lambda label: "." not in label), min_size=1, max_size=3), st.text(),
-       st.dictionaries(st.text(), _JSON, max_size=3), st.none() | st.floats(0, 1e6))  # fmt: skip
-def test_every_item_can_be_read_back_from_its_statement(
-    labels: list[str], key: str, value: dict[str, Any], ttl: float | None
-) -> None:
+       st.dictionaries(st.text(), _JSON, max_size=3))  # fmt: skip
+def test_every_item_can_be_read_back_from_its_statement(labels: list[str], key: str, value: dict[str, Any]) -> None:
     from slowwave.integrations.langgraph import _parsed, _statement
 
-    statement = _statement((tuple(labels), key), value, ttl)
-    place, found, expires = _parsed(statement)  # type: ignore[misc]
-    assert (place, found, expires is None) == ((tuple(labels), key), value, ttl is None)
+    statement = _statement((tuple(labels), key), value)
+    assert _parsed(statement) == ((tuple(labels), key), value)
     assert " ".join(statement.split()) == statement.strip()
 
 

@@ -400,16 +400,6 @@ def test_a_split_is_suggested_asked_for_and_made_in_sofias_words(spanish: Held) 
     assert set(named(opened["relations"], "relation_type")) == {"contiene", "parte_de"}
 
 
-@pytest.mark.proof
-def test_types_and_relations_are_understood_and_shown_in_spanish(spanish: Held) -> None:
-    added = {"entity_name": "Reunion de marzo", "entity_type": "Sesion", "observations": ["We chose Redis in March."]}
-    assert spanish.ask("add_observations", **added)["is_new"]
-    assert spanish.ask("open_nodes", names=["Reunion de marzo"])["entities"][0]["entity_type"] == "Sesion"
-    versions = spanish.ask("history", subject="Marta", predicate="trabaja_en")["facts"]
-    assert named(versions, "predicate") == ["trabaja_en"]
-    assert "trabaja_en" in named(spanish.ask("recall", query="Where does Marta work?")["facts"], "predicate")
-
-
 def test_a_plan_for_another_state_is_refused(spanish: Held) -> None:
     split = {"name": "Puerto - Norte", "observations": ["f_00000000"]}
     asking = {"entity_name": "Puerto", "approved_splits": [split], "plan_hash": "of-another-day"}
@@ -419,18 +409,6 @@ def test_a_plan_for_another_state_is_refused(spanish: Held) -> None:
 def test_nothing_but_the_protocol_is_on_standard_output(spanish: Held) -> None:
     spanish.ask("search_semantic", query="Marta")
     assert spanish.strange == []
-
-
-def test_reads_are_noted_when_the_server_ends(template: Path, tmp_path: Path) -> None:
-    uri = shutil.copytree(template, tmp_path / "memory")
-
-    async def session() -> None:
-        async with Client(make_server(OpenMemory(Place.of(str(uri), "default")))) as client:
-            await asked(client, "open_nodes", names=["Marta"])
-            await asked(client, "find_split_candidates")
-
-    asyncio.run(session())
-    assert Store.open(str(uri)).log("entity_access_log")["entity_id"].to_list() == ["e_marta"]
 
 
 # Who may come in

@@ -34,7 +34,7 @@ from apps.mcp.server import Address, OneToken, Token
 from apps.serve import app as served
 from apps.serve.access import CODE_S, LoginCodes, Tokens, local
 from apps.serve.app import DOCUMENTS, PAGES, make_app
-from flows.sleep import sleep
+from flows.nights import sleep
 from recall.proposals import list_proposals
 from recall.ranking.order import UNLIKELY
 from slowwave.common.errors import UnusableInput
@@ -496,24 +496,6 @@ def test_an_undo_takes_back_no_run_that_the_page_did_not_show(own: Path) -> None
         assert Store.open(str(own)).head.sequence == before
 
 
-@pytest.mark.proof
-def test_what_prevents_an_undo_is_named_and_can_be_undone_with_it(own: Path) -> None:
-    (first,) = _runs(own, "observe")
-    with OpenMemory(Place.of(str(own)), is_logged=False) as memory:
-        fact = next(each.id for each in memory.facts_of("Marta")[1] if "window.broken" in each.statement)
-        (later,) = memory.retire(fact)
-    with program(own) as person:
-        page = person.get(f"/runs/{first}/undo").text
-        assert later in page
-        assert "<form" not in page
-        refused = person.post(f"/api/runs/{first}/undo", json={})
-        assert (refused.status_code, later in refused.json()["error"]) == (409, True)
-        both = text_of(person.get(f"/runs/{first}/undo?cascade=yes").text)
-        assert "Undo these 2 runs" in both
-        person.post(f"/runs/{first}/undo", data={"cascade": "yes", "run": [first, later]})
-        assert person.get(f"/api/runs/{later}").json()["state"] == "undone"
-
-
 # Review
 
 
@@ -535,15 +517,6 @@ def test_an_approval_changes_exactly_what_it_shows_and_stands_in_the_ledger(own:
         assert "applied by Ana" in listed
         assert _runs(own, "review"), "a run of its own"
         assert person.post(f"/review/{id}/reject", data={}).status_code in (400, 409)
-
-
-def test_a_rejection_changes_nothing(own: Path) -> None:
-    with program(own) as person:
-        id = _waiting(person)["split"]
-        before = person.get("/api/people").json()["total"]
-        person.post(f"/review/{id}/reject", data={"by": "Ana"})
-        assert person.get(f"/api/review/{id}").json()["state"] == "rejected"
-        assert person.get("/api/people").json()["total"] == before
 
 
 def test_a_risk_is_confirmed_by_itself(own: Path) -> None:

@@ -192,19 +192,3 @@ def test_every_page_fits_the_screen_can_be_read_and_names_its_controls(
         ids = browser.ask("[...document.querySelectorAll('[id]')].map(each => each.id)")
         assert len(ids) == len({*ids}), path
     browser.complaints[:] = [each for each in browser.complaints if "404" not in each]  # of the page that is not there
-
-
-def test_without_scripts_a_date_and_a_button_do_what_the_slider_does(browser: Browser, home: str) -> None:
-    browser.run_scripts(False)
-    try:
-        browser.open(f"{home}/people/e_marta")
-        assert browser.ask("document.querySelector('.slider').checkVisibility()") is False
-        browser.ask("document.getElementById('as_of').value = '2026-01-02'")
-        browser.follow("document.querySelector('form.time button').click()")
-        assert "at the end of 2 January 2026" in browser.ask(TEXT)
-        browser.open(f"{home}/")
-        browser.ask("document.getElementById('q').value = 'violin'")
-        browser.follow("document.querySelector('form.ask button').click()")
-        assert MARTA[2] in browser.ask(TEXT)
-    finally:
-        browser.run_scripts(True)

@@ -33,7 +33,6 @@ from apps.local_server.setup import (
     environment,
     keep_password,
     password,
-    setup_from,
     setup_of,
 )
 from slowwave.common.errors import Refused, UnusableInput
@@ -106,7 +105,6 @@ def test_paths_become_absolute_addresses_stay_and_a_missing_folder_is_named(
     setup = setup_of("./memory", "work", (Path("talks"),), 4201)
     assert (setup.store, setup.watched) == (str(tmp_path / "memory"), (str(tmp_path / "talks"),))
     assert setup_of("s3://bucket/memory", "work", (), 4201).store == "s3://bucket/memory"
-    assert setup_from(setup.options) == setup
     with pytest.raises(UnusableInput, match=r"no folder .*elsewhere"):
         setup_of("./memory", "work", (Path("elsewhere"),), 4201)
 
@@ -139,7 +137,7 @@ def test_watched_folders_are_read_hourly_and_nothing_in_them_is_moved() -> None:
     written = deployments_of(setup, Place(MEMORY, "default", Settings()))
     first, second = written["deployments"][-2:]
     assert (first["name"], second["name"]) == ("watch", "watch-2")
-    assert first["entrypoint"] == "flows/inbox.py:inbox"
+    assert first["entrypoint"] == "flows/ingest.py:inbox"
     assert [each["cron"] for each in first["schedules"]] == ["7 * * * *"]
     assert first["concurrency_limit"]["collision_strategy"] == "ENQUEUE"  # an hour is not left out
     assert second["parameters"].items() >= {"folder": "/data/mail", "afterwards": "stay", "by_folder": False}.items()
@@ -279,11 +277,11 @@ class _Api(BaseHTTPRequestHandler):
 
     flows = ({"id": "1", "name": "sleep"}, {"id": "2", "name": "inbox"})
     deployments = (
-        {"id": "a", "flow_id": "1", "name": "sleep", "tags": ["slowwave"], "entrypoint": "flows/sleep.py:sleep"},
-        {"id": "b", "flow_id": "2", "name": "watch", "tags": ["slowwave"], "entrypoint": "flows/inbox.py:inbox"},
-        {"id": "c", "flow_id": "2", "name": "watch-2", "tags": ["slowwave"], "entrypoint": "flows/inbox.py:inbox"},
-        {"id": "d", "flow_id": "2", "name": "watch-3", "tags": [], "entrypoint": "flows/inbox.py:inbox"},
-        {"id": "e", "flow_id": "2", "name": "my watch", "tags": ["slowwave"], "entrypoint": "flows/inbox.py:inbox"},
+        {"id": "a", "flow_id": "1", "name": "sleep", "tags": ["slowwave"], "entrypoint": "flows/nights.py:sleep"},
+        {"id": "b", "flow_id": "2", "name": "watch", "tags": ["slowwave"], "entrypoint": "flows/ingest.py:inbox"},
+        {"id": "c", "flow_id": "2", "name": "watch-2", "tags": ["slowwave"], "entrypoint": "flows/ingest.py:inbox"},
+        {"id": "d", "flow_id": "2", "name": "watch-3", "tags": [], "entrypoint": "flows/ingest.py:inbox"},
+        {"id": "e", "flow_id": "2", "name": "my watch", "tags": ["slowwave"], "entrypoint": "flows/ingest.py:inbox"},
         {"id": "f", "flow_id": "1", "name": "twice", "tags": [], "entrypoint": "x.py:x"},
         {"id": "g", "flow_id": "2", "name": "twice", "tags": [], "entrypoint": "x.py:x"},
     )
@@ -324,12 +322,6 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
     server.server_close()
 
 
-@pytest.mark.parametrize(("name", "id_"), [("sleep", "a"), ("sleep/sleep", "a"), ("inbox/watch", "b"), ("watch", "b")])
-def test_a_deployment_is_started_by_its_name_alone_where_there_is_one_of_it(api: Setup, name: str, id_: str) -> None:
-    assert parts.run_now(api, name) == f"{api.page}/runs/flow-run/r"
-    assert _Api.asked[-1][0] == f"POST /api/deployments/{id_}/create_flow_run"
-
-
 def test_the_server_of_this_setup_alone_gets_the_password_whatever_proxy_is_set(
     api: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -350,25 +342,14 @@ def test_only_deployments_of_folders_that_were_watched_are_forgotten(api: Setup)
 # A second call while it is up
 
 
-def test_a_run_is_refused_where_another_memory_is_up_and_else_is_of_what_is_up(
+def test_what_is_up_is_shown_with_the_commands_that_reach_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     setup = Setup(str(tmp_path / "my memory"), "work", (str(tmp_path),), free_port())
     found = {"pid": 1, "options": setup.options, "prefect": "3", "since": "2026-01-01T00:00:00+00:00"}
     monkeypatch.setattr(parts, "running", lambda setup, part: found)
-    monkeypatch.setattr(parts, "run_now", lambda setup, name: "http://page")
     monkeypatch.setattr(parts, "is_healthy", lambda setup: True)
     monkeypatch.setattr(parts, "has_worker", lambda setup: True)
-    run = ("up", "--port", setup.port, "--run", "sleep")
-    for other in (("--store", "elsewhere"), ("--namespace", "default"), ("--watch", str(tmp_path.parent))):
-        assert command(monkeypatch, *run, *other) == 4
-        assert "It is up with other options" in (said := capsys.readouterr().err.replace("\n", " "))
-        assert f"Leave out {other[0]}" in said
-    assert command(monkeypatch, *run, "--namespace", "work", "--watch", str(tmp_path)) == 0
-    assert command(monkeypatch, *run) == 0
-    assert f"slowwave runs --store '{tmp_path}/my memory' --namespace work" in capsys.readouterr().out
-    assert command(monkeypatch, *run, "--status") == 2
-    capsys.readouterr()
     assert command(monkeypatch, "up", "--port", setup.port, "--status") == 0
     said = capsys.readouterr().out
     assert f"slowwave runs --store '{tmp_path}/my memory' --namespace work" in said
@@ -394,9 +375,13 @@ def test_up_runs_a_night_in_the_store_that_it_was_given_and_down_stops_all_of_it
     assert slowwave("ingest", talk, "--store", store).returncode == 0
     (tmp_path / "slowwave.toml").write_text("[retention]\nundo_days = 9\n", encoding="utf-8")
     try:
-        told = slowwave("up", "--port", port, "--store", store, "--run", "upkeep")
+        told = slowwave("up", "--port", port, "--store", store)
         assert told.returncode == 0, told.stderr
-        assert f"http://127.0.0.1:{port}/runs/flow-run/" in told.stdout
+        password = Setup("", port=int(port)).password_file.read_text(encoding="utf-8")
+        subprocess.run(
+            [sys.executable, "-P", "-m", "prefect", "deployment", "run", "upkeep/upkeep"], check=True, timeout=300,
+            env={**environ, "PREFECT_API_URL": f"http://127.0.0.1:{port}/api", "PREFECT_API_AUTH_STRING": password},
+        )  # fmt: skip
         evil = urllib.request.Request(
             f"http://127.0.0.1:{port}/api/flows/", b'{"name": "evil"}',
             {"content-type": "application/json", "host": "evil.example", "origin": "https://evil.example"},

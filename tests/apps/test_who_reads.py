@@ -91,20 +91,9 @@ def test_what_nobody_can_be_is_refused_and_nothing_is_written(machine: Path, typ
     assert not Path("slowwave.toml").exists()
 
 
-@pytest.mark.parametrize("is_terminal", [True, False])
-def test_the_first_ingest_asks_in_a_terminal_and_elsewhere_says_how_to_choose(
-    machine: Path, monkeypatch: pytest.MonkeyPatch, is_terminal: bool
-) -> None:
-    asked = []
-    monkeypatch.setattr(who_reads, "_is_terminal", lambda: is_terminal)
-    monkeypatch.setattr(who_reads, "ask_who_reads", lambda: asked.append(1) or "quotes")
+def test_an_ingest_that_nobody_reads_says_how_to_choose(machine: Path) -> None:
     talk = written(Path("talk.jsonl"), said([("Marta", "I keep bees on the roof.")]))
-    for _ in range(2):
-        done = CliRunner().invoke(app, ["ingest", str(talk)])
-        assert done.exit_code == 0, done.output
-    assert len(asked) == is_terminal  # once: then there is a memory
-    assert Path("slowwave.toml").exists() == is_terminal
-    if not is_terminal:
-        done = CliRunner().invoke(app, ["ingest", str(talk), "--store", "other"])
-        assert "No model reads yet" in done.output
-        assert "slowwave init" in done.output
+    done = CliRunner().invoke(app, ["ingest", str(talk)])
+    assert done.exit_code == 0, done.output
+    assert "No model reads yet" in done.output
+    assert "slowwave init" in done.output

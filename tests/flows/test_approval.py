@@ -18,7 +18,7 @@ from patchwork import Memory, claim
 from talk import STAMPS, START, assert_same, contents, learn, rows, said, written
 from test_consolidate import APART, LATE, NOW, TEA, consolidated, fact, live, numbered, remembered
 
-from flows.sleep import sleep
+from flows.nights import sleep
 from recall.proposals import Proposal, list_proposals
 from slowwave.common import frames
 from slowwave.common.settings import (

@@ -20,7 +20,7 @@ from messages_api import Body, MessagesApi, Reply, fault
 from pydantic import TypeAdapter
 from talk import CLAUDE, NOW, STAMPS, extractor, rows, states
 
-from flows.backfill import backfill
+from flows.nights import backfill
 from inference.embedding import open_embedder
 from slowwave.common.errors import UnusableInput
 from slowwave.common.records import LedgerEntry, Usage
@@ -278,9 +278,8 @@ def test_an_estimate_comes_true_and_the_budget_is_that_of_all_windows(
 class Reader:
     """A run of `ingest` that only notes what it read; at the nth window it does what `trouble` does."""
 
-    def __init__(self, nth: int = 0, trouble: type[BaseException] = OSError, usd: float = 0.0) -> None:
+    def __init__(self, nth: int = 0, trouble: type[BaseException] = OSError) -> None:
         self.nth, self.trouble = nth, trouble
-        self.usage = Usage(1, 0, 10, 5, usd) if usd else Usage()
         self.budgets: list[float | None] = []
         self.met: list[tuple[str, int | None]] = []
 
@@ -293,7 +292,6 @@ class Reader:
             assert settings.extract.since is not None
             self.met.append((f"{settings.extract.since:%m-%d}", settings.extract.limit))
             self.budgets.append(settings.llm.max_usd)
-            tally.usage = self.usage
             if len(self.met) == self.nth:
                 raise self.trouble("the disk is full")
             opened = Store.open(store, namespace)
@@ -360,19 +358,6 @@ def test_a_time_with_a_zone_is_that_time_and_no_day() -> None:
     asked = TypeAdapter(get_type_hints(getattr(backfill, "fn", backfill))["start"])
     assert moment(asked.validate_python("2026-03-01T00:00:00+09:00")) == datetime(2026, 2, 28, 15, tzinfo=UTC)
     assert moment(asked.validate_python("2026-03-01")) == datetime(2026, 3, 1, tzinfo=UTC)
-
-
-@pytest.mark.proof
-def test_what_a_window_cost_that_failed_is_not_left_to_the_others(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    stored(store)
-    reader = Reader(1, usd=2.0)
-    tally, _ = filled_by(reader, store, settings=BackfillSettings(max_usd=5.0))
-    assert reader.budgets == [5.0, 3.0, 1.0]
-    assert (tally.usage.calls, tally.usage.usd, tally.windows[0]["usd"]) == (3, 6.0, 2.0)
-    again = Reader(1, usd=2.0)
-    tally, _ = filled_by(again, store, settings=BackfillSettings(max_usd=5.0))
-    assert (again.budgets, tally.usage.usd) == ([5.0], 2.0)  # each backfill pays for itself
 
 
 def test_what_no_backfill_can_mean_is_refused() -> None:

@@ -18,7 +18,7 @@ from talk import CLAUDE, NOW, contents, rows
 from typer.testing import CliRunner
 
 from apps.cli import app
-from flows.communities import communities
+from flows.maintenance import communities
 from inference.embedding import open_embedder
 from recall.atlas import atlas_data
 from slowwave.common.settings import CommunitySettings
@@ -302,14 +302,6 @@ def test_what_was_undone_is_told_no_longer_and_who_was_undone_is_no_member(found
     assert contents(found)["communities"].equals(before)
 
 
-@pytest.mark.proof
-def test_an_archived_member_is_not_named(found: Path) -> None:
-    with Store.open(str(found)).commit("archived-2", "test", NOW) as tx:
-        gone = tx.by_ids("entities", [entity("Anna")], with_vector=True)
-        tx.upsert("entities", gone.with_columns(status=pl.lit("archived")))
-    assert all("Anna" not in name for name in about(found))
-
-
 # When they are due (S2-24, S2-45)
 
 
@@ -428,17 +420,6 @@ def test_what_is_forgotten_takes_its_links_with_it_also_of_who_was_merged_into_i
         tx.upsert("entities", merged.with_columns(merged_into=pl.lit(entity("Carla"))))
     plan = plan_erasure(Store.open(str(found)).snapshot(), entity("Carla"), NameMatcher.of(["Carla"]))
     assert plan.gone["entity_links"] == {"l_1", "l_2"}
-
-
-@pytest.mark.proof
-def test_a_community_goes_with_a_relation_within_it_though_its_members_stay(found: Path) -> None:
-    with Store.open(str(found)).commit("spoken-2", "test", NOW) as tx:
-        tx.upsert("facts", relations([SHIP[0]], message_id="m_1"))
-        said = {"id": "m_1", "message_id": "1", "conversation_id": "c", "speaker": "Zoe", "content": "They sail."}
-        tx.upsert("messages", pl.DataFrame([said]))
-    plan = plan_erasure(Store.open(str(found)).snapshot(), "", NameMatcher.of(["Zoe"]))
-    assert plan.gone["communities"] == {held(found)["Dario, Edna, Fritz"]["id"]}
-    assert plan.gone["entities"] == set()
 
 
 # Looking at them

@@ -14,7 +14,7 @@ from messages_api import Body, MessagesApi, Reply, filled
 from stores import observation
 from talk import CLAUDE, assert_same, contents, overtaken, pairs_of, rows, verdict
 
-from flows.consolidate import consolidate
+from flows.maintenance import consolidate
 from inference.embedding import open_embedder
 from slowwave.common.settings import ConsolidateSettings
 from slowwave.common.text import normalise_name, row_id

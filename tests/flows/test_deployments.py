@@ -58,7 +58,12 @@ def test_every_deployment_loads_and_its_form_explains_every_field(entry: dict[st
 
 def test_every_flow_has_a_deployment_of_its_name() -> None:
     deployed = {entry["entrypoint"] for entry in DEPLOYMENTS}
-    assert {f"flows/{path.stem}.py:{path.stem}" for path in (ROOT / "flows").glob("[a-z]*.py")} == deployed
+    declared = {
+        f"flows/{path.name}:{name}"
+        for path in (ROOT / "flows").glob("[a-z]*.py")
+        for name in re.findall(r'^@flow\("(\w+)"', path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert declared == deployed
 
 
 def test_every_deployment_has_tags_a_limit_and_what_becomes_of_runs_over_it() -> None:

@@ -22,7 +22,7 @@ from prefect.states import Running
 from prefect.variables import Variable
 from talk import ROOT, STAMPS, assert_same, contents, learn, rows, said, written
 
-from flows.steward import steward
+from flows.maintenance import steward
 from slowwave.common.errors import NoStoreYet
 from storage.store import Store
 from tasks.runtime import registration
@@ -216,7 +216,7 @@ for line in sys.argv[1].splitlines():
         main()
     except SystemExit as end:
         assert not end.code, line
-from flows.review import review
+from flows.oversight import review
 
 assert asyncio.run(review(store="./memory"))["state"] == "completed"
 """

@@ -17,7 +17,7 @@ from lancedb.embeddings import TextEmbeddingFunction, get_registry
 from safetensors.numpy import load_file, save_file
 from talk import EXAMPLES, assert_same, contents, learn, overtaken, rows, said, say_yes, written
 
-from flows.reembed import reembed
+from flows.oversight import reembed
 from inference.embedding import STATIC_MODELS, open_embedder
 from slowwave.common.errors import RecallFell, Refused, StoreMismatch, UndoRefused
 from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings, NightGateSettings, ReembedSettings

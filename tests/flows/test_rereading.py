@@ -30,7 +30,7 @@ from talk import (
     written,
 )
 
-from flows.sleep import sleep
+from flows.nights import sleep
 from slowwave.common.settings import SleepSettings
 from slowwave.integrations.python_api import OpenMemory
 from storage.doctor import examine

@@ -15,9 +15,8 @@ import pytest
 from conftest import EPOCH
 from talk import NOW, assert_same, contents, dying, rows
 
-from flows.fleet import fleet
-from flows.sleep import NIGHT, Phase, sleep
-from flows.steward import steward
+from flows.maintenance import steward
+from flows.nights import NIGHT, Phase, fleet, sleep
 from inference.embedding import open_embedder
 from slowwave.common.errors import NoStoreYet, RecallFell, UnknownName
 from slowwave.common.settings import FleetSettings, SleepSettings, StewardSettings
@@ -112,7 +111,7 @@ def test_while_it_learns_facts_are_scored_and_nothing_fades_or_is_merged(
     memory_copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = rows(unread(memory_copy), "facts").sort("id")
-    monkeypatch.setattr("flows.steward.merge_duplicates", None)
+    monkeypatch.setattr("flows.maintenance.merge_duplicates", None)
     summary = swept(memory_copy, **HARSH | {"learning_events": 50})
     assert summary["state"] == "completed"
     assert summary["counts"]["facts scored"] == summary["counts"]["scores changed"] > 200
@@ -130,7 +129,6 @@ def test_what_nobody_recalled_fades_and_what_was_recalled_once_stays(store: Path
     assert not kept & set(gone["id"])
     assert len(rows(store, "facts")) == len(before["facts"])
     assert [row["decision"] for row in summary["decisions"]] == ["prune"] * 10
-    assert summary["bytes"]["before"] > 0
     assert not examine(Store.open(str(store)))
     again = swept(store)
     assert "facts pruned" not in again["counts"]
@@ -160,7 +158,7 @@ def test_merging_and_weighing_that_fail_leave_the_others_alone(
     def broken(*_: Any, **__: Any) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(f"flows.steward.{work}", broken)
+    monkeypatch.setattr(f"flows.maintenance.{work}", broken)
     summary = swept(store)
     assert (summary["state"], summary["errors"]) == ("incomplete", [f"{phase}: OSError: [Errno 5] Input/output error"])
     assert summary["counts"]["facts pruned"] > 50
@@ -230,24 +228,6 @@ def test_a_night_runs_every_phase_once_and_the_next_finds_nothing_to_do(store: P
     again = slept(store, now=LATER + timedelta(hours=1), probes=0)
     assert rows(store, "facts").sort("id").equals(facts)
     assert "steward: facts pruned" not in again["counts"]
-    assert again["resumes"] == ""
-
-
-@pytest.mark.proof
-def test_a_night_that_was_killed_goes_on_with_the_phases_that_are_left(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = datetime.now(UTC)
-    phases: tuple[Phase, ...] = ("consolidate", "steward", "decay")
-    with dying(monkeypatch, "steward.score", "after"):
-        slept(store, phases, now=now, probes=0)
-    bury(store)
-    summary = slept(store, phases, now=now, probes=0)
-    broken = rows(store, "runs", "flow = 'sleep'").sort("started_at")["id"][0]
-    assert summary["resumes"] == broken
-    assert list(summary["phases"]) == ["steward", "decay"]
-    assert len(rows(store, "runs", "flow = 'consolidate'")) == 1
-    assert slept(store, ("decay",), now=now, probes=0)["resumes"] == ""
 
 
 @pytest.mark.proof

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from messages_api import GOOD, HUNG_UP, Body, MessagesApi, Reply, Time, Verdict, fault, filled, many
 from talk import CLAUDE, TALK, extractor, learn, rows, said, states, written
 
-from flows.sleep import sleep
+from flows.nights import sleep
 from inference.budget import Budget, Caps
 from inference.language import Language
 from inference.ledger import MemoryLedger

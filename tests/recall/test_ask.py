@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,21 @@ def test_other_wordings_the_time_and_the_room_reach_recall(place: Path, serve: S
         ask(place, also="one text")
     ask(place, token_budget=60)
     assert len(lines_of(api.requests[1])) < len(lines_of(api.requests[0]))
+
+
+def test_an_order_is_answered_from_the_whole_time(tmp_path: Path, serve: Serve) -> None:
+    days = [EPOCH + timedelta(days=n) for n in range(24)]
+    boats = [fact(f"f_{n:02}", f"Marta repaired boat {n}.", valid_from=day) for n, day in enumerate(days)]
+    place = remembered(tmp_path / "m", boats)
+    api = serve(answer("boat"))
+    question = "In which order did Marta repair her boats?"
+    for over_time in (False, True):
+        ask(place, question, token_budget=200, over_time=over_time)
+    gaps = []
+    for request in api.requests:
+        boats_shown = sorted(int(line.split("boat ")[1].split(".")[0]) for line in lines_of(request).values())
+        gaps.append(max(later - earlier for earlier, later in pairwise([-1, *boats_shown, 24])))
+    assert gaps[1] < gaps[0]
 
 
 # Answers that are not as they should be

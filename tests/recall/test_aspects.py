@@ -17,9 +17,7 @@ from conftest import EPOCH
 from stores import fact, remembered
 from talk import NOW, rows
 
-from flows.consolidate import consolidate
-from flows.decay import decay
-from flows.steward import steward
+from flows.maintenance import consolidate, decay, steward
 from recall.groups import aspects, aspects_of, scored, stored_aspects
 from slowwave.common import frames
 from slowwave.common.errors import UndoRefused, UnknownName, UnusableInput

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from stores import Row, fact, recalled, remembered
 from talk import NOW, START, learn, said, written
 
-from flows.consolidate import consolidate
+from flows.maintenance import consolidate
 from slowwave.common import frames
 from slowwave.common.settings import ConsolidateSettings, RecallSettings
 from slowwave.common.text import statement_hash

@@ -17,14 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_cli import run  # noqa: F401 (a fixture)
 
-from flows.report import report as report_flow
+from flows.oversight import report as report_flow
 from inference.embedding import open_embedder
 from recall.report import consolidation_report, reads_so_far
 from slowwave.common import frames
 from slowwave.common.errors import UnusableInput
 from slowwave.common.settings import DEFAULT_EMBEDDER, ReportSettings, SplitSettings
 from slowwave.review import report as rules
-from slowwave.review.report import counts, sections
 from storage.schema import Role
 from storage.store import Store
 from storage.tables import tables_of
@@ -361,21 +360,6 @@ def test_a_report_writes_nothing_and_is_no_read(memory: Store) -> None:
 
 
 # Pages
-
-
-def test_tables_tell_what_was_found_and_what_to_do_next(told: dict[str, Any]) -> None:
-    shown = sections(told, 1)
-    assert [section.key for section in shown] == [
-        "split_candidates", "flagged_observations", "stale_entities", "large_entities", "archival_candidates",
-        "suspects", "duplicates",
-    ]  # fmt: skip
-    for section in shown:
-        assert len(section.rows) == 1
-        assert all(len(cells) == len(section.columns) for cells in section.rows)
-        assert all("slowwave " in sentence for sentence in section.following)
-    assert {section.key: section.count for section in shown}["stale_entities"] == 5
-    assert ("Doubtful facts: what each leans on no longer holds", 1) in counts(told)
-    assert {what for what, _ in counts(told)} >= {section.title for section in shown[:2]}
 
 
 def test_the_markdown_shows_stored_text_as_text(told: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from conftest import EPOCH
 
 from bench.machines import Campaign, Outcome, judge, talk
-from flows.sleep import sleep
+from flows.nights import sleep
 from slowwave.common.settings import SleepSettings
 from storage.store import Store
 

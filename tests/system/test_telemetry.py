@@ -31,7 +31,7 @@ from typer.testing import CliRunner
 import inference.ledger
 import storage.telemetry
 from apps.cli import app
-from flows.decay import decay
+from flows.maintenance import decay
 from slowwave.common.run_counts import effects, retired
 from slowwave.common.run_counts import written as facts_written
 from slowwave.common.settings import SleepSettings

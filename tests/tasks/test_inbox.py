@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from talk import rows, said, written
 
-from flows.inbox import inbox
+from flows.ingest import inbox
 from slowwave.common.errors import NoStoreYet, NothingYet, SlowwaveError
 from slowwave.common.settings import IngestSettings
 from storage.store import Store

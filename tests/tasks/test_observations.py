@@ -30,10 +30,11 @@ from slowwave.common.validity import live_sql
 from slowwave.facts.deduplication.observations import (
     find_duplicates,
     named_by,
-    plan_flags,
     screen,
+    similar_observations,
     stale_flags,
 )
+from slowwave.facts.revision.repetition import best_of
 from slowwave.facts.searched_texts import (
     CHARACTERS,
     RELATION_CHARACTERS,
@@ -137,34 +138,31 @@ def test_pairs_are_unordered_clusters_hold_what_they_connect_and_scopes_stay_apa
 # Flags
 
 
-def test_an_observation_is_flagged_against_live_ones_and_against_earlier_ones_of_the_call() -> None:
-    live = observations(("l1", "ana", "Ana likes tea"), ("l2", "ben", "Ben likes tea"))
-    live_vectors = unit([[1, 0, 0], [0, 1, 0]])
-    new = observations(
-        ("n1", "ana", "Ana likes tea"),
+def test_an_observation_is_like_live_ones_and_earlier_ones_of_the_call_of_its_entity() -> None:
+    rows = observations(
+        ("l1", "ana", "Ana likes tea"),
+        ("l2", "ben", "Ben likes tea"),
         ("n2", "ana", "Ana enjoys tea"),
         ("n3", "ana", "Ana skis"),
         ("n4", "ana", "Ana skis a lot in winter"),
         ("n5", "eve", "Eve likes tea"),
-        ("n6", "ana", "Ana skis"),
+        ("n6", "ana", "Ana likes coffee"),
     )
-    vectors = unit([[1, 0, 0], [1, 0.2, 0], [0, 0, 1], [0, 1, 1], [1, 0, 0], [0, 0, 1]])
-    planned = plan_flags(new, vectors, live, live_vectors)
-    assert planned["id"].to_list() == ["n1", "n2", "n3", "n4", "n5", "n6"]
-    assert planned["is_duplicate"].to_list() == [True, False, False, False, False, True]
-    assert planned["similarity_flag"].to_list() == [False, True, False, True, False, False]
-    assert planned["similar_to_id"].to_list() == [None, "l1", None, "n3", None, None]
+    vectors = unit([[1, 0, 0], [0, 1, 0], [1, 0.2, 0], [0, 0, 1], [0, 1, 1], [1, 0, 0], [0, 0, 0]])
+    alike = similar_observations(rows, vectors, 2)
+    assert sorted(alike.select("id", "target_id").rows()) == [("n2", "l1"), ("n4", "n3")]
+    assert alike.sort("id")["share"].to_list() == pytest.approx([2 / 3, 1.0])
 
 
-def test_the_best_match_is_the_nearest_then_the_most_contained_then_the_lowest_id() -> None:
-    live = observations(("b", "ana", "one two"), ("a", "ana", "one three"), ("c", "ana", "one four"))
-    planned = plan_flags(observations(("n", "ana", "one five")), unit([[1, 0]]), live, unit([[1, 0], [1, 0], [1, 0.1]]))
-    assert planned["similar_to_id"].to_list() == ["a"]
-    assert planned["similarity_score"].to_list() == pytest.approx([1.0])
-    more = pl.concat([live, observations(("z", "ana", "one six five"))])
-    vectors = unit([[1, 0], [1, 0], [1, 0.1], [1, 0]])
-    planned = plan_flags(observations(("n", "ana", "one five")), unit([[1, 0]]), more, vectors)
-    assert planned["similar_to_id"].to_list() == ["z"]
+@pytest.mark.parametrize(("more", "best"), [((), "a"), (("one six five",), "z")])
+def test_the_best_match_is_the_nearest_then_the_most_contained_then_the_lowest_id(
+    more: tuple[str, ...], best: str
+) -> None:
+    live = [("b", "ana", "one two"), ("a", "ana", "one three"), ("c", "ana", "one four")]
+    rows = observations(*live, *(("z", "ana", text) for text in more), ("n", "ana", "one five"))
+    vectors = unit([[1, 0], [1, 0], [1, 0.1], *([1, 0] for _ in more), [1, 0]])
+    found = best_of(similar_observations(rows, vectors, len(rows) - 1))
+    assert found.rows() == [("n", best, pytest.approx(1.0))]
 
 
 def test_a_flag_is_stale_when_its_partner_no_longer_holds() -> None:

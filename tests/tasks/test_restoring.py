@@ -19,8 +19,8 @@ from stores import fact as any_fact
 from stores import observation, remembered
 from talk import assert_same, contents, rows
 
-from flows.restore import restore as restore_flow
-from flows.undo import undo as undo_flow
+from flows.oversight import restore as restore_flow
+from flows.oversight import undo as undo_flow
 from inference.embedding import open_embedder
 from recall.history import archived
 from slowwave.common import frames

@@ -29,7 +29,7 @@ from pydantic import ValidationError
 from stores import fact, remembered
 from talk import STAMPS, assert_same, contents, rows
 
-from flows.review import review
+from flows.oversight import review
 from recall.proposals import Proposal, list_proposals, proposal_named, story_of_proposal
 from slowwave.common.errors import Refused, UnusableInput
 from slowwave.integrations.python_api import open_memory

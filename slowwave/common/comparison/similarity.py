@@ -45,13 +45,14 @@ def word_overlap(a: pl.Series, b: pl.Series) -> pl.DataFrame:
 
 
 def _word_overlap(a: pl.Series, b: pl.Series) -> pl.DataFrame:
-    texts = pl.concat([a.alias("text"), b.alias("text")]).cast(pl.String).fill_null("").unique()
-    known = pl.DataFrame({"text": texts, "words": word_sets(texts)})
-    pairs = pl.DataFrame({"a": a.cast(pl.String).fill_null(""), "b": b.cast(pl.String).fill_null("")})
-    pairs = pairs.join(known, left_on="a", right_on="text", how="left", maintain_order="left")
-    pairs = pairs.join(known, left_on="b", right_on="text", how="left", maintain_order="left", suffix="_b")
+    texts = pl.concat([a.alias("text"), b.alias("text")]).cast(pl.String).fill_null("")
+    distinct = texts.unique().sort()  # a text is compared with many
+    words = word_sets(distinct).gather(distinct.search_sorted(texts))
+    pairs = pl.DataFrame({"text": texts[: len(a)], "text_b": texts[len(a) :]}).with_columns(
+        words[: len(a)].alias("words"), words[len(a) :].alias("words_b")
+    )
     shared = pl.col("words").list.set_intersection("words_b").list.len().cast(pl.Float64)
-    is_first = pl.col("a").str.len_chars() <= pl.col("b").str.len_chars()
+    is_first = pl.col("text").str.len_chars() <= pl.col("text_b").str.len_chars()
     shorter = pl.when(is_first).then("words").otherwise("words_b").list.len().cast(pl.Float64)
     return pairs.select(
         jaccard=jaccard_of(pl.col("words"), pl.col("words_b")),

@@ -19,6 +19,7 @@ from slowwave.common.settings import EvaluateSettings
 from slowwave.common.text import readable
 from slowwave.common.validity import is_live
 from slowwave.facts.revision.candidates import MAX_STATEMENT_BYTES
+from slowwave.facts.revision.repetition import ALIKE
 from slowwave.reading.filters.injection import injection_reasons
 from slowwave.reading.filters.noise import only_acknowledges
 from slowwave.reading.filters.redaction import redact_all
@@ -35,53 +36,26 @@ SCREENED: frames.Schema = {
 }
 
 
-def plan_flags(
-    incoming: pl.DataFrame,
-    vectors: Vectors,
-    live: pl.DataFrame,
-    live_vectors: Vectors,
-    settings: EvaluateSettings | None = None,
+def similar_observations(
+    rows: pl.DataFrame, vectors: Vectors, first_new: int, settings: EvaluateSettings | None = None
 ) -> pl.DataFrame:
-    """Similarity flags of new observations, in their order (S0-02).
+    """ALIKE: each new observation with the earlier ones of its owner that look like it (S0-02).
 
-    Both frames have `id`, `owner` (the id of its entity) and `text`; vectors are unit rows in the same order. Returns
-    `id`, `is_duplicate` (byte-equal to an earlier one of its owner: not to be inserted), `similarity_flag`,
-    `similar_to_id` and `similarity_score` (of the best match: cosine, then containment, then id). A new one without a
-    vector (zero row) is not flagged.
+    `rows` have `id`, `owner` (the id of its entity) and `text`, those from `first_new` on are new; `vectors` are unit
+    rows in the same order. A new one without a vector (zero row) is like none.
     """
-    columns = ["id", "owner", "text"]
-    everyone = pl.concat([live.select(columns), incoming.select(columns)]).with_row_index("row")
-    every = np.concatenate([live_vectors, vectors]) if len(live) else vectors
-    is_first = pl.col("row") == pl.col("row").min().over("owner", "text")
-    marked = everyone.with_columns(is_first=is_first, is_new=pl.col("row") >= len(live))
-    new = marked.filter("is_new")
-    mine = marked.filter(pl.col("owner").is_in(new["owner"].implode()) & (pl.col("is_first") | ~pl.col("is_new")))
-    kept, first_new = every[mine["row"].to_numpy()], int((~mine["is_new"]).sum())
     thresholds = SimilarityThresholds.of(settings or EvaluateSettings())
-    found = similar_pairs(mine["text"], kept, thresholds, group=mine["owner"], first_new=first_new)
-    pairs = pl.concat([pl.DataFrame(schema=FOUND), *found])
-    best = _best(mine, pairs.filter(pl.Series(kept[pairs["b"].to_numpy()].any(axis=1), dtype=pl.Boolean)))
-    return new.join(best, on="row", how="left", maintain_order="left").select(
-        "id",
-        is_duplicate=~pl.col("is_first"),
-        similarity_flag=pl.col("similar_to_id").is_not_null(),
-        similar_to_id="similar_to_id",
-        similarity_score="similarity_score",
+    found = pl.concat(
+        [
+            pl.DataFrame(schema=FOUND),
+            *similar_pairs(rows["text"], vectors, thresholds, group=rows["owner"], first_new=first_new),
+        ]
     )
-
-
-def _best(rows: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
-    """(row, similar_to_id, similarity_score): for each later row the nearest, then most contained, then lowest id."""
-    nearest = pairs.filter(pl.col("cosine") == pl.col("cosine").max().over("b"))
-    first, second = rows[nearest["a"]], rows[nearest["b"]]
-    return (
-        nearest.with_columns(
-            word_overlap(first["text"], second["text"])["containment"], row=second["row"], similar_to_id=first["id"]
-        )
-        .sort(-pl.col("containment"), "similar_to_id")
-        .unique("row", keep="first", maintain_order=True)
-        .select("row", "similar_to_id", similarity_score="cosine")
-    )
+    pairs = found.filter(pl.Series(vectors[found["b"].to_numpy()].any(axis=1), dtype=pl.Boolean))
+    a, b = pairs["a"], pairs["b"]
+    share = word_overlap(rows["text"].gather(a), rows["text"].gather(b))["containment"]
+    alike = {"id": rows["id"].gather(b), "target_id": rows["id"].gather(a), "cosine": pairs["cosine"], "share": share}
+    return pl.DataFrame(alike, schema=ALIKE)
 
 
 def screen(texts: Sequence[str], known: Collection[str]) -> pl.DataFrame:

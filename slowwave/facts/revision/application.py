@@ -140,7 +140,8 @@ class Surroundings:
     candidates.
     `entities`, `aliases`: of the subjects and objects. `lineage`: steps from those facts. `predicates`: learned rows.
     `directives`: DIRECTIVES of those facts and of rejected candidates that repeat them (which are in `facts` too).
-    `flags`: PAIR_DECISIONS of facts that contradict them.
+    `flags`: PAIR_DECISIONS of facts that contradict them. `alike`: ALIKE of the candidates with live facts and
+    each other, where the caller compared them with all there is about the same; else those near them are compared.
     """
 
     facts: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.FACTS))
@@ -152,6 +153,7 @@ class Surroundings:
     predicates: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PREDICATES))
     directives: pl.DataFrame = field(default_factory=lambda: frames.empty(DIRECTIVES))
     flags: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PAIR_DECISIONS))
+    alike: pl.DataFrame | None = None
 
 
 _RETIRED = {"id": pl.String(), "subject_id": pl.String(), "object_id": pl.String(), "object_text": pl.String()}
@@ -237,8 +239,9 @@ def plan_application(
     created = kept.filter(~pl.col("id").is_in(gone))
     staying = created.filter(~is_past(now))
     live = others.filter(pl.col("is_live") & ~pl.col("id").is_in(gone))
-    alike = find_flags(staying, live, pairs, settings)
-    flags = created.select("id").join(alike, on="id", how="left", maintain_order="left")
+    alike = None if near.alike is None else _of_staying(near.alike, passed["id"], staying["id"], gone)
+    found = find_flags(staying, live, pairs, settings, alike)
+    flags = created.select("id").join(found, on="id", how="left", maintain_order="left")
     evidence = evidence_rows(fresh, duplicates, near.evidence, near.facts, again)
     going_on, everyone = (
         pl.concat([part.select(READ) for part in pair]) for pair in ((live, staying), (others, fresh))
@@ -279,6 +282,15 @@ def plan_application(
         tuple(again.iter_rows()),
         everyone.join(supersessions.retired, on="id", how="semi").select(*_RETIRED),
     )
+
+
+def _of_staying(
+    alike: pl.DataFrame, candidates: pl.Series, staying: pl.Series, gone: pl.Expr | pl.Series
+) -> pl.DataFrame:
+    """ALIKE between candidates that stay, and with facts that are not `gone`."""
+    target = pl.col("target_id")
+    is_there = ~target.is_in(gone) & (~target.is_in(candidates.implode()) | target.is_in(staying.implode()))
+    return alike.filter(is_there & pl.col("id").is_in(staying.implode()))
 
 
 def _stand_alone(
@@ -323,7 +335,7 @@ def _all_created(
     now: datetime,
 ) -> ApplicationPlan:
     """Each candidate as a fact beside those that are known, flagged where it looks like one of them."""
-    flags = find_flags(fresh, others.filter("is_live"), pairs_of(fresh, others, near.neighbours), settings)
+    flags = find_flags(fresh, others.filter("is_live"), pairs_of(fresh, others, near.neighbours), settings, near.alike)
     none = pl.DataFrame(schema=DUPLICATES)
     facts = frames.conform(_decided(fresh, none, flags), frames.FACTS)
     return ApplicationPlan(

@@ -22,6 +22,8 @@ NEIGHBOURS = {"candidate_id": pl.String(), "fact_id": pl.String(), "cosine": pl.
 DUPLICATES = {"id": pl.String(), "target_id": pl.String(), "stage": pl.String(), "cosine": pl.Float64()}
 OPTIONS = {**DUPLICATES, "rank": pl.Int32()}
 """Possible duplicates; of equal ones the lowest rank counts."""
+ALIKE = {"id": pl.String(), "target_id": pl.String(), "cosine": pl.Float64(), "share": pl.Float64()}
+"""A candidate and an earlier statement of its owner that looks like it; the share of words that the longer one has."""
 # "now" and "currently" tell of a lasting state: the same words on another day say the same.
 _LASTING = r"(?i)\b(?:right now|now|currently|at the moment|ahora|jetzt)\b"
 _LESS = ("relation", "observation")
@@ -203,58 +205,68 @@ def _same_meaning(
 
 
 def find_flags(
-    fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame, settings: EvaluateSettings
+    fresh: pl.DataFrame,
+    others: pl.DataFrame,
+    pairs: pl.DataFrame,
+    settings: EvaluateSettings,
+    alike: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """(id, similar_to_id, similarity_score, related_id) of candidates that stay.
 
     Similar (S0-02): a fact of the same owner and scope, by cosine, by contained words, or the same edge in other words
-    (S2-13). Related (S4-21): the nearest other fact of the scope.
+    (S2-13); or what the caller found `alike` (ALIKE). Related (S4-21): the nearest other fact of the scope.
     """
-    if len(fresh) == 1 and others.is_empty():
+    if len(fresh) == 1 and others.is_empty() and (alike is None or alike.is_empty()):
         none = {"similar_to_id": pl.String, "similarity_score": pl.Float64, "related_id": pl.String}
         return fresh.select("id", *(pl.lit(None, dtype=kind).alias(name) for name, kind in none.items()))
     columns = "id place scope owner_entity_id subject_id predicate object_key edge_type kind statement".split()
     everyone = pl.concat([part.select(columns) for part in (fresh, others)])
-    new = everyone.filter(pl.col("place") >= 0)
-    alike = _in_place(new, everyone, pairs).filter(pl.col("cosine") >= settings.flag_cosine, pl.col("one_owner"))
-    contained = _contained(everyone, settings)
-    edges = _same_edge(new, everyone)
-    shown = ["id", "target_id"]
-    options = pl.concat([alike.select(shown), contained.select(shown), edges.select(shown)]).unique()
-    best = (
-        options.join(pairs, on=shown, how="left")
-        .join(contained, on=shown, how="left")
-        .sort("id", -pl.col("cosine").fill_null(-2.0), -pl.col("share").fill_null(-1.0), "target_id")
-        .unique("id", keep="first", maintain_order=True)
-        .select("id", similar_to_id="target_id", similarity_score="cosine")
-    )
+    near = _in_place(everyone, pairs)
+    options = _alike(everyone, near, settings) if alike is None else alike
     related = (
-        _in_place(new, everyone, pairs)
-        .filter(pl.col("cosine") >= settings.related_cosine)
-        .join(options, on=shown, how="anti")
+        near.filter(pl.col("cosine") >= settings.related_cosine)
+        .join(options, on=["id", "target_id"], how="anti")
         .sort("id", -pl.col("cosine"), "target_id")
         .unique("id", keep="first", maintain_order=True)
         .select("id", related_id="target_id")
     )
     return (
         fresh.select("id")
-        .join(best, on="id", how="left", maintain_order="left")
+        .join(best_of(options), on="id", how="left", maintain_order="left")
         .join(related, on="id", how="left", maintain_order="left")
     )
 
 
-def _in_place(new: pl.DataFrame, everyone: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
-    """Pairs of one scope with both sides staying, with `one_owner`."""
-    ends = ["id", "scope", "owner_entity_id"]
-    sides = pairs.join(new.select(ends), on="id").join(
-        everyone.select(ends), left_on="target_id", right_on="id", suffix="_b"
+def best_of(alike: pl.DataFrame) -> pl.DataFrame:
+    """(id, similar_to_id, similarity_score) of ALIKE: the nearest, then the most contained, then the lowest id."""
+    return (
+        alike.sort("id", -pl.col("cosine").fill_null(-2.0), -pl.col("share").fill_null(-1.0), "target_id")
+        .unique("id", keep="first", maintain_order=True)
+        .select("id", similar_to_id="target_id", similarity_score="cosine")
     )
+
+
+def _alike(everyone: pl.DataFrame, near: pl.DataFrame, settings: EvaluateSettings) -> pl.DataFrame:
+    """ALIKE of the new ones among these rows; `near` are their pairs in place."""
+    close = near.filter(pl.col("cosine") >= settings.flag_cosine, pl.col("one_owner"))
+    contained, shown = _contained(everyone, settings), ["id", "target_id"]
+    options = pl.concat([part.select(shown) for part in (close, contained, _same_edge(everyone))]).unique()
+    cosines = near.select(*shown, "cosine")
+    return options.join(cosines, on=shown, how="left").join(contained, on=shown, how="left").select(*ALIKE)
+
+
+def _in_place(everyone: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
+    """Pairs of one scope with both sides staying, with `one_owner`."""
+    rows = everyone.select("id", "scope", "owner_entity_id")
+    sides = pairs.join(rows, on="id").join(rows, left_on="target_id", right_on="id", suffix="_b")
     return sides.filter(pl.col("scope") == pl.col("scope_b")).select(
         "id", "target_id", "cosine", one_owner=pl.col("owner_entity_id") == pl.col("owner_entity_id_b")
     )
 
 
-def _same_edge(new: pl.DataFrame, everyone: pl.DataFrame) -> pl.DataFrame:
+def _same_edge(everyone: pl.DataFrame) -> pl.DataFrame:
+    """(id, target_id) of new ones and the first with the same edge, which they say in other words."""
+    new = everyone.filter(pl.col("place") >= 0)
     key = ["scope", "subject_id", "predicate", "object_key", "edge_type"]
     related = everyone.filter((pl.col("kind") == "relation") & (pl.col("object_key") != "")).sort("place", "id")
     first = related.unique(key, keep="first", maintain_order=True).select(*key, target_id="id", target_place="place")

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from slowwave.common.errors import UnknownName, UnusableInput
-from slowwave.common.text import digest, normalise_name, readable
+from slowwave.common.text import normalise_name, readable
 
 from .records import (
     Drafts,
@@ -30,7 +30,6 @@ from .records import (
     key_of,
     moment_of,
     name_of,
-    relation_sentence,
     share_of,
     text_of,
     texts_of,
@@ -40,7 +39,6 @@ NODES = ("nodes", "entities", "entity_nodes")
 EDGES = ("edges", "relationships", "facts", "entity_edges")
 EPISODES = ("episodes", "episodic_nodes")
 _ENDS = ("source_node_uuid", "target_node_uuid")
-_SHORT_ENDS = ("source_uuid", "target_uuid")
 _DERIVED = frozenset({"Community", "Saga"})
 
 
@@ -49,7 +47,7 @@ def parse_graphiti(values: Iterable[tuple[str, Any]], drafts: Drafts) -> None:
     parts: dict[str, list[tuple[str, Item]]] = {"node": [], "edge": [], "episode": [], "": []}
     for place, value in values:
         for inner, given in _items(place, value, (*NODES, *EDGES, *EPISODES)):
-            item = _flat(given)
+            item = given if isinstance(given, Mapping) else {}
             kind = _kind(item)
             parts[kind].append((inner, item))
             if not kind:
@@ -71,16 +69,8 @@ def _items(place: str, value: Any, names: Sequence[str]) -> list[tuple[str, Any]
     return [] if is_page else [(place, value)]
 
 
-def _flat(given: Any) -> Item:
-    """The item itself, or the properties of a node or relationship as Neo4j dumps them."""
-    if not isinstance(given, Mapping):
-        return {}
-    own = given.get("properties")
-    return {**own, "labels": given.get("labels", own.get("labels"))} if isinstance(own, Mapping) else given
-
-
 def _kind(item: Item) -> str:
-    if any(name in item for name in (*_ENDS, *_SHORT_ENDS)):
+    if any(name in item for name in _ENDS):
         return "edge"
     if "content" in item and _uuid(item):
         return "episode"
@@ -123,31 +113,20 @@ def _edge(drafts: Drafts, place: str, item: Item, names: Mapping[str, str]) -> N
         if "fact" in item or "name" in item:
             drafts.skip(place, "it has neither a name nor a fact")
         return  # an edge from an episode or a community to its members
-    ends = [text_of(item, *pair) for pair in zip(_ENDS, _SHORT_ENDS, strict=True)]
+    ends = [text_of(item, name) for name in _ENDS]
     lost = [end or "without a name" for end in ends if end not in names]
     if lost:
         drafts.skip(place, f"its node {' and '.join(dict.fromkeys(lost))} is not in the file", "endless")
         return
     subject, target = (names[end] for end in ends)
-    is_own = subject == target
-    ended = moment_of(drafts, place, item, "invalid_at", "expired_at")
     made, known = moment_of(drafts, place, item, "created_at"), moment_of(drafts, place, item, "expired_at")
-    drafts.claims.append(
-        {
-            "place": place,
-            "key": _uuid(item) or digest(subject, relation, target, statement, size=8),
-            "kind": "observation" if is_own else "relation",
-            "subject": subject,
-            "relation": relation or "related_to",
-            "object": None if is_own else target,
-            "statement": statement or relation_sentence(subject, relation, target),
-            "valid_from": moment_of(drafts, place, item, "valid_at", "reference_time", "created_at"),
-            "valid_to": ended,
-            "stated_at": max((at for at in (made, known) if at is not None), default=None),
-            "group": _group(item),
-            "episodes": texts_of(drafts, place, item, "episodes"),
-        }
-    )
+    drafts.claim(
+        place, subject, None if subject == target else target, relation or "related_to", statement, _uuid(item),
+        valid_from=moment_of(drafts, place, item, "valid_at", "reference_time", "created_at"),
+        valid_to=moment_of(drafts, place, item, "invalid_at", "expired_at"),
+        stated_at=max((at for at in (made, known) if at is not None), default=None),
+        group=_group(item), episodes=texts_of(drafts, place, item, "episodes"),
+    )  # fmt: skip
 
 
 def _group(item: Item) -> str:
@@ -191,16 +170,7 @@ def _entity(drafts: Drafts, place: str, item: Item, names: dict[str, str]) -> No
         if not statement:
             drafts.skip(inner, "it is no text")
             continue
-        drafts.claims.append(
-            {
-                "place": inner,
-                "key": digest(normalise_name(row["name"]), statement, size=8),
-                "kind": "observation",
-                "subject": row["name"],
-                "relation": "observed",
-                "statement": statement,
-            }
-        )
+        drafts.claim(inner, row["name"], None, "observed", statement)
 
 
 def _relation(drafts: Drafts, place: str, item: Item, names: Mapping[str, str]) -> None:
@@ -210,17 +180,7 @@ def _relation(drafts: Drafts, place: str, item: Item, names: Mapping[str, str]) 
         drafts.skip(place, "its from, to or relationType is missing")
         return
     subject, target = (names.get(normalise_name(end), end) for end in ends)
-    drafts.claims.append(
-        {
-            "place": place,
-            "key": digest(normalise_name(subject), relation, normalise_name(target), size=8),
-            "kind": "relation",
-            "subject": subject,
-            "relation": relation,
-            "object": target,
-            "statement": relation_sentence(subject, relation, target),
-        }
-    )
+    drafts.claim(place, subject, target, relation)
 
 
 MEMORIES = ("results", "memories", "data")
@@ -241,12 +201,10 @@ def parse_mem0(values: Iterable[tuple[str, Any]], drafts: Drafts) -> None:
                 _memory(drafts, inner, item)
 
 
-def _memory(drafts: Drafts, place: str, given: Any) -> None:
-    if not isinstance(given, Mapping):
+def _memory(drafts: Drafts, place: str, item: Any) -> None:
+    if not isinstance(item, Mapping):
         drafts.skip(place, "it is no object")
         return
-    payload = given.get("payload")
-    item = {**payload, "id": given.get("id")} if isinstance(payload, Mapping) else given
     key = key_of(drafts, place, item, "id")
     if item.get("event") == "DELETE" or item.get("is_deleted") in (True, 1):
         drafts.skip(place, "it was deleted in mem0", "gone")
@@ -261,23 +219,15 @@ def _memory(drafts: Drafts, place: str, given: Any) -> None:
     changed = moment_of(drafts, place, item, *_TIMES)
     metadata = item.get("metadata")
     drafts.entities.append(entity(place, subject, "agent" if owner == "agent_id" else "person", seen_at=changed))
-    drafts.claims.append(
-        {
-            "place": place,
-            "key": key or digest(subject, statement, size=8),
-            "kind": "observation",
-            "subject": subject,
-            "relation": "observed",
-            "statement": statement,
-            "role": item.get("role") if item.get("role") in ("user", "assistant") else None,
-            "confidence": share_of(item, "confidence")
-            or (share_of(metadata, "confidence") if isinstance(metadata, Mapping) else None),
-            "valid_from": made,
-            "valid_to": moment_of(drafts, place, item, "expiration_date", "invalid_at"),
-            "stated_at": changed,
-            "group": name_of(item, "user_id", "agent_id", "run_id"),
-        }
-    )
+    confidence = share_of(item, "confidence")
+    if confidence is None and isinstance(metadata, Mapping):
+        confidence = share_of(metadata, "confidence")
+    drafts.claim(
+        place, subject, None, "observed", statement, key, confidence=confidence,
+        role=item.get("role") if item.get("role") in ("user", "assistant") else None,
+        valid_from=made, valid_to=moment_of(drafts, place, item, "expiration_date", "invalid_at"), stated_at=changed,
+        group=name_of(item, "user_id", "agent_id", "run_id"),
+    )  # fmt: skip
 
 
 def _mem0_relation(drafts: Drafts, place: str, item: Item) -> None:
@@ -293,22 +243,12 @@ def _mem0_relation(drafts: Drafts, place: str, item: Item) -> None:
     drafts.entities += [
         entity(place, name, kind, spaced=True, seen_at=seen) for name, kind in zip((source, target), kinds, strict=True)
     ]
-    drafts.claims.append(
-        {
-            "place": place,
-            "key": digest(*names, relation, size=8),
-            "kind": "relation",
-            "subject": names[0],
-            "relation": relation,
-            "object": names[1],
-            "statement": relation_sentence(names[0], relation, names[1]),
-            "confidence": share_of(item, "confidence"),
-            "valid_from": moment_of(drafts, place, item, "valid_at", "created_at"),
-            "valid_to": moment_of(drafts, place, item, "invalid_at", "invalidated_at"),
-            "stated_at": seen,
-            "group": name_of(item, "user_id", "agent_id"),
-        }
-    )
+    drafts.claim(
+        place, *names, relation, confidence=share_of(item, "confidence"),
+        valid_from=moment_of(drafts, place, item, "valid_at", "created_at"),
+        valid_to=moment_of(drafts, place, item, "invalid_at", "invalidated_at"), stated_at=seen,
+        group=name_of(item, "user_id", "agent_id"),
+    )  # fmt: skip
 
 
 # The memory system that wrote an export, and its content in the common form
@@ -330,8 +270,8 @@ _LISTS = {
 }
 _MARKS: tuple[tuple[str, frozenset[str]], ...] = (
     ("mcp-memory", frozenset({"entityType", "relationType"})),
-    ("graphiti", frozenset({"source_node_uuid", "source_uuid", "fact", "group_id", "graph_id", "uuid", "uuid_"})),
-    ("mem0", frozenset({"memory", "relationship", "payload"})),
+    ("graphiti", frozenset({"source_node_uuid", "fact", "group_id", "graph_id", "uuid", "uuid_"})),
+    ("mem0", frozenset({"memory", "relationship"})),
 )
 _SEEN = 50
 _SHOWN = 6
@@ -376,13 +316,12 @@ def system_of(values: Values, name: str = "It") -> str:
 
 
 def _first_items(values: Values) -> list[Mapping[str, Any]]:
-    """Some of the items, also from the lists of documents, and their payloads."""
+    """Some of the items, also from the lists of documents."""
     found: list[Mapping[str, Any]] = []
     for _, value in values[:_SEEN]:
         if not isinstance(value, Mapping):
             continue
         lists = [each for names in _LISTS.values() for n in names if isinstance(each := value.get(n), list)]
         inner = [item for each in lists for item in each[:_SEEN] if isinstance(item, Mapping)]
-        own = value.get("properties")
-        found += inner or ([] if lists else [own if isinstance(own, Mapping) else value])
+        found += inner or ([] if lists else [value])
     return found

@@ -88,6 +88,21 @@ class Drafts:
     episodes: list[Mapping[str, Any]] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
+    def claim(
+        self, place: str, subject: str, target: str | None, relation: str, statement: str = "", key: str = "",
+        **more: Any,
+    ) -> None:  # fmt: skip
+        """Note a claim: an observation, or with a target a relation, which may have no sentence of its own."""
+        says = statement or relation_sentence(subject, relation, target or subject)
+        ends = [normalise_name(end) for end in (subject, target or "")]
+        self.claims.append(
+            {
+                "place": place, "key": key or digest(*ends, relation, statement, size=8),
+                "kind": "observation" if target is None else "relation", "subject": subject, "relation": relation,
+                "object": target, "statement": says, **more,
+            }
+        )  # fmt: skip
+
     def skip(self, place: str, reason: str, loss: Loss = "broken") -> None:
         """Note an item that is not taken unchanged; repeated notes on one field count once."""
         note = Skipped(place, reason, loss)

@@ -1,0 +1,284 @@
+"""What runs changed, and their undo; what waits for a person, and approve, change, reject; the same as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, cast, get_args
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from apps.configuration import person_name
+from recall.history import run_to_undo, story_of
+from recall.overview import list_runs, run_record
+from recall.proposals import (
+    OPEN,
+    Proposal,
+    ProposalStory,
+    list_proposals,
+    proposal_named,
+    story_of_proposal,
+    summary_of,
+    texts_of,
+)
+from slowwave.common.errors import UndoRefused, UnknownName, UnusableInput
+from slowwave.common.types.stories import ACTIONS, Decided, plain_reason
+from slowwave.review.proposals import Person, renamed, without
+from storage.snapshots import Snapshot
+from tasks.people.reporting import take_back
+from tasks.people.review import DecidedProposal
+from tasks.people.review_runs import Choice, decide, modified, what_to_do, with_ways_on
+
+from .access import Values, flag, text
+from .site import Site
+
+# Runs, in sentences, and their undo, which first says what it would put back, or what prevents it
+
+
+RUNS = 30
+"""Runs on the page, a night with its phases counts as one."""
+NIGHT, MOST = "sleep", 50
+
+
+def runs_listed(site: Site, request: Request, values: Values) -> Response:
+    """The last night, what each of its phases did, and all runs, the newest first."""
+    runs = list_runs(site.snapshot, RUNS)
+    night = next((n for n, run in enumerate(runs) if run["flow"] == NIGHT and not run["depth"]), None)
+    parts = [] if night is None else runs[night : night + 1 + _parts_after(runs, night)]
+    done = [(run, changes_of_run(site.snapshot, run["id"])) for run in parts[1:] if run["commits"]]
+    undone = text(values, "undone")
+    if undone and run_record(site.snapshot, undone)["state"] != "undone":
+        undone = ""
+    return site.page(
+        request, "runs.html", runs=runs, night=parts[0] if parts else None, phases=done, undone=undone,
+    )  # fmt: skip
+
+
+def _parts_after(runs: list[dict[str, Any]], place: int) -> int:
+    """How many of the runs that follow are parts of this one."""
+    return next((n for n, run in enumerate(runs[place + 1 :]) if not run["depth"]), len(runs) - place - 1)
+
+
+def one_run(site: Site, request: Request, values: Values) -> Response:
+    """One run: what it did and decided, what it cost."""
+    run = run_record(site.snapshot, request.path_params["id"])
+    parts = [run_record(site.snapshot, part) for part in run["phases"]]
+    done = [(part, changes_of_run(site.snapshot, part["id"], MOST)) for part in (run, *parts) if part["commits"]]
+    return site.page(request, "run.html", run=run, done=done, parts=len(parts))
+
+
+def way_back(site: Site, request: Request, values: Values) -> Response:
+    """What undo would put back, and the button; or the runs that stand in its way."""
+    with_later = values.get("cascade") == "yes"
+    return _look(site, request, run_to_undo(site.snapshot, request.path_params["id"]), with_later)
+
+
+def _look(site: Site, request: Request, run: str, with_later: bool, refused: UndoRefused | None = None) -> Response:
+    """The page before an undo; `refused` is why one was not carried out."""
+    try:
+        report, blocked = take_back(site.place.run("undo"), run, cascade=with_later, dry_run=True), None
+    except UndoRefused as error:
+        report, blocked = None, error
+    return site.page(
+        request, "undo.html", 409 if refused else 200, run=run, report=report, blocked=blocked, with_later=with_later,
+        refused=refused,
+    )  # fmt: skip
+
+
+def undo_now(site: Site, request: Request, values: Values) -> Response:
+    """Take back the runs that the page showed, fields `run`, and show all runs; where others go with it, look again."""
+    run, with_later = run_to_undo(site.snapshot, request.path_params["id"]), values.get("cascade") == "yes"
+    try:
+        own = site.place.run("undo")
+        take_back(own, run, cascade=with_later, dry_run=False, only=values.getlist("run"))
+    except UndoRefused as error:
+        return _look(site, request, run, with_later, error)
+    return RedirectResponse(f"/runs?undone={run}", 303)
+
+
+def undo_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
+    """Take back a run, `cascade` with later ones, or with `dry_run` only count; as `undo --json` prints it."""
+    is_dry, cascade = flag(values, "dry_run"), flag(values, "cascade")
+    report = take_back(site.place.run("undo"), request.path_params["id"], cascade=cascade, dry_run=is_dry)
+    return {**asdict(report), "dry_run": is_dry}
+
+
+def runs_as_json(site: Site, request: Request, values: Values) -> Mapping[str, Any]:
+    """As `runs --json` prints it."""
+    return {"runs": list_runs(site.snapshot, RUNS)}
+
+
+def run_as_json(site: Site, request: Request, values: Values) -> Mapping[str, Any]:
+    """As `runs RUN --json` prints it."""
+    return run_record(site.snapshot, request.path_params["id"])
+
+
+WORDS: Mapping[str, str] = {
+    **ACTIONS, "archive": "Archived", "prune": "Archived", "merge_entity": "Joined", "gather": "Grouped",
+    "move": "Filed elsewhere", "delete": "Deleted", "pin": "Pinned", "undo": "Taken back",
+}  # fmt: skip
+_BESIDE = {"supersede": "now", "absorb": "also stands for", "contradict": "against", "dispute": "against"}
+"""Decisions that are told with the other row, and what stands between the two."""
+_MANY = ("create", "reassert", "repeat")
+"""Decisions that differ in their reasons only, which are of no interest in a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunChange:
+    """Decisions of one kind: what was done, to which rows (id, words), how many rows, and why."""
+
+    what: str
+    rows: tuple[tuple[str, str], ...]
+    count: int
+    reason: str
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the rows are names, not sentences."""
+        return all(len(words) <= 40 for _, words in self.rows)
+
+
+def changes_of_run(snapshot: Snapshot, run: str, most: int = 12) -> list[RunChange]:
+    """The changes of a run, those that only add last; of each kind at most so many rows are named."""
+    decisions = story_of(snapshot, run).decisions
+    words = texts_of(snapshot, {row for each in decisions for row in (each.about, *each.beside)})
+    kinds: dict[tuple[bool, str, str], list[Decided]] = {}
+    for each in decisions:
+        is_routine = each.action in _MANY
+        reason = "" if is_routine else plain_reason(each.reason, words)
+        what = WORDS.get(each.action, each.action.replace("_", " ").capitalize())
+        kinds.setdefault((is_routine, what, reason), []).append(each)
+    return [
+        RunChange(what, tuple(_row(each, words) for each in alike[:most] if each.about in words), len(alike), reason)
+        for (_, what, reason), alike in sorted(kinds.items(), key=lambda kind: kind[0][0])
+    ]
+
+
+def _row(each: Decided, words: Mapping[str, str]) -> tuple[str, str]:
+    others = [f"“{words[row]}”" for row in each.beside if row != each.about and row in words]
+    between = _BESIDE.get(each.action)
+    if not (between and others):
+        return each.about, words[each.about]
+    return each.about, f"“{words[each.about]}” – {between}: {', '.join(others)}"
+
+
+# What waits for a person, as `slowwave review` shows and decides it
+
+
+SHOWN = 50
+"""Proposals on one page."""
+CAN_CHANGE = ("split", "delete")
+
+
+def proposals_listed(site: Site, request: Request, values: Values) -> Response:
+    """What waits, oldest first, or the last decisions."""
+    seen, is_open = site.snapshot, values.get("show") != "decided"
+    found: Sequence[Proposal] = list_proposals(seen, "pending") if is_open else _decided(site)
+    shown = [(each, summary_of(seen, each)) for each in found[:SHOWN]]
+    return site.page(request, "reviews.html", proposals=shown, total=len(found), is_open=is_open)
+
+
+def _decided(site: Site) -> list[Proposal]:
+    closed = [each for each in list_proposals(site.snapshot, None) if each.state != "pending"]
+    return sorted(closed, key=lambda each: each.decided_at or each.proposed_at, reverse=True)
+
+
+def one_proposal(site: Site, request: Request, values: Values) -> Response:
+    """One proposal: what it would change, what it rests on, who said it, and the forms to decide."""
+    story = _story(site, request)
+    proposal = story.proposal
+    return site.page(
+        request, "proposal.html", story=story, proposal=proposal, is_open=proposal.state in OPEN,
+        can_change=proposal.action in CAN_CHANGE, way_on=what_to_do(proposal), person=person_name(),
+        parts=[part["name"] for part in proposal.ask.get("splits", ())],
+    )  # fmt: skip
+
+
+def _story(site: Site, request: Request) -> ProposalStory:
+    seen = site.snapshot
+    return story_of_proposal(seen, proposal_named(seen, request.path_params["id"]), datetime.now(UTC))
+
+
+def decide_now(site: Site, request: Request, values: Values) -> Response:
+    """Approve or reject, and show what became of it."""
+    proposal = proposal_named(site.snapshot, request.path_params["id"])
+    choice = _choice(request.path_params["choice"])
+    if values.get("risk") != "yes":
+        _check_risk(proposal, choice, "Go back, and confirm the risk beside the button.")
+    _decide(site, proposal.id, choice, text(values, "by"), text(values, "note"))
+    return RedirectResponse(f"/review/{proposal.id}", 303)
+
+
+def change_now(site: Site, request: Request, values: Values) -> Response:
+    """Replace a split or a deletion by a changed one, and show that one: fields `name OLD` and `move ID`."""
+    proposal = proposal_named(site.snapshot, request.path_params["id"])
+    names = {key.removeprefix("name "): str(new).strip() for key, new in values.items() if key.startswith("name ")}
+    kept = {key.removeprefix("move ") for key in values if key.startswith("move ")}
+    story = _story(site, request)
+    left = [each.id for _, each in story.observations if each.id not in kept]
+    renames = {old: new for old, new in names.items() if new and new != old}
+    _, done = _change(site, proposal.id, renames, left, text(values, "by"))
+    return RedirectResponse(f"/review/{done.id}", 303)
+
+
+def _check_risk(proposal: Proposal, choice: Choice, way_out: str) -> None:
+    if choice != "reject" and proposal.is_risky:
+        raise UnusableInput(f"This proposal has a risk: {', '.join(proposal.risks)}.", way_out)
+
+
+def _choice(text: str) -> Choice:
+    if text not in get_args(Choice):
+        raise UnknownName("decision", text, get_args(Choice))
+    return cast(Choice, text)
+
+
+def _decide(site: Site, id: str, choice: Choice, by: str, note: str) -> tuple[str, Sequence[DecidedProposal]]:
+    run = site.place.run("review")
+    done = decide(run, [id], choice, Person(person_name(by.strip()), "browser"), note)
+    return run.id, with_ways_on(run, done)
+
+
+def _change(
+    site: Site, id: str, names: Mapping[str, str], left: Sequence[str], by: str, ask: Mapping[str, Any] | None = None
+) -> tuple[str, DecidedProposal]:
+    wanted = ask or proposal_named(site.snapshot, id).ask
+    wanted = renamed(wanted, names) if names else wanted
+    wanted = without(wanted, left) if left else wanted
+    run = site.place.run("review")
+    return run.id, modified(run, id, wanted, Person(person_name(by.strip()), "browser"))
+
+
+def proposals_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
+    """As `review list --json` prints it."""
+    found = list_proposals(site.snapshot, text(values, "state") or "pending")
+    return {"total": len(found), "proposals": [each.as_json() for each in found[:SHOWN]]}
+
+
+def proposal_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
+    """As `review show --json` prints it."""
+    return _story(site, request).as_json()
+
+
+def decide_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
+    """Approve, approve for `later`, or reject, with `by`, `note` and `risk`; as `review approve --json` prints it."""
+    proposal, by = proposal_named(site.snapshot, request.path_params["id"]), text(values, "by")
+    choice = _choice(request.path_params["choice"])
+    if not flag(values, "risk"):
+        _check_risk(proposal, choice, 'Look at it, and confirm the risk: {"risk": true}.')
+    run, done = _decide(site, proposal.id, choice, by, text(values, "note"))
+    return {"run": run, "by": person_name(by), "decided": [asdict(each) for each in done]}
+
+
+def change_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
+    """Put a changed proposal in its place: a new `ask`, or names to `rename` and observations to `leave`."""
+    id = proposal_named(site.snapshot, request.path_params["id"]).id
+    ask, names, left = values.get("ask"), values.get("rename") or {}, values.get("leave") or []
+    is_whole = isinstance(ask or {}, dict) and isinstance(names, dict) and isinstance(left, list)
+    if not is_whole or not all(isinstance(each, str) for each in (*names.values(), *left)):
+        raise UnusableInput("This is no changed request.", 'Send {"rename": {"old": "new"}, "leave": ["f_…"]}.')
+    if not (ask or names or left):
+        raise UnusableInput("Nothing was changed.", "Send `ask`, `rename` or `leave`.")
+    run, done = _change(site, id, names, left, text(values, "by"), ask)
+    return {"run": run, "proposal": asdict(done)}

@@ -1,0 +1,226 @@
+"""Oversight: what a person looks at, decides, takes back or changes in a memory as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from inference.embedding import open_embedder
+from slowwave.common.settings import DEFAULT_EMBEDDER, ReembedSettings, ReportSettings
+from slowwave.review.proposals import Person
+from tasks.entities.derived import link_entities
+from tasks.entities.retirement import restore as bring_back
+from tasks.nightly.gate import check_recall
+from tasks.orchestration.phases import conclude
+from tasks.people.reporting import (
+    ProposedSplits,
+    examine_store,
+    look_over,
+    propose_splits,
+    publish_findings,
+    publish_report,
+    publish_restored,
+    publish_undone,
+    undo_run,
+    with_waiting,
+)
+from tasks.people.review_forms import answered, can_ask, frozen, nobody_to_ask, nothing_waits, publish_decided
+from tasks.people.review_runs import apply_verdicts, with_ways_on
+from tasks.runtime.engine import flow
+from tasks.runtime.retrying import ONCE
+from tasks.runtime.runs import existing_run, new_run, recorded
+from tasks.transfer.reembedding import (
+    ReembedTally,
+    check_alone,
+    drop_staging,
+    fill_vectors,
+    freeze_old,
+    has_links,
+    publish_vectors,
+    stage_vectors,
+    texts_to_embed,
+)
+
+# Report: what in a memory wants a person's eye.
+
+
+@flow("report")
+async def report(
+    namespace: str = "default",
+    store: str = "./memory",
+    stale_days: float | None = None,
+    settings: ReportSettings = ReportSettings(),  # noqa: B008 (frozen)
+    now: datetime | None = None,
+) -> dict[str, Any]:
+    """Look over the whole memory: what should be split, what repeats, what nobody reads, what leans on what is over.
+
+    Nothing is changed. Only if `propose_splits` is set, what could be split is left as proposals, which a person
+    approves or rejects.
+
+    Args:
+        stale_days: Days without a read after which an entity is stale; empty: as the settings say.
+        settings: What is stale or large, how many of the most read entities are looked at for repeats, and whether
+            splits are proposed.
+    """
+    run = existing_run("report", store, namespace, now, settings.retention)
+    found = look_over(run, settings, stale_days)
+    left = propose_splits(run, settings, found) if settings.propose_splits else ProposedSplits()
+    if left.ids:
+        found = with_waiting(run, found)
+    summary = {**found, "namespace": namespace, "proposals": list(left.ids), "notes": list(left.notes)}
+    if settings.propose_splits:
+        summary["run"] = run.id
+    await publish_report(run, summary)
+    return summary
+
+
+# Review: what waits is put before a person as a form, and what they say is carried out.
+
+
+@flow("review", tries=ONCE)
+async def review(
+    namespace: str = "default",
+    store: str = "./memory",
+    action: str = "",
+    limit: Annotated[int, Field(ge=1, le=100)] = 20,
+    person: str = "",
+    timeout_hours: Annotated[float, Field(gt=0, le=8760)] = 168,
+    now: datetime | None = None,
+) -> dict[str, Any]:
+    """Put what waits before a person, and carry out what they say.
+
+    The run suspends itself, which takes neither a worker nor a place in the queue, until somebody presses Resume and
+    fills in the form. What rests on something that has changed meanwhile is refused and told. Where nobody answers in
+    time the run fails and everything waits on.
+
+    Args:
+        action: Only proposals of this action, such as split, delete, merge or prune; empty for all.
+        limit: How many to put on one form, the oldest first.
+        person: The name that the form is filled in with; it can be changed there.
+        timeout_hours: How long to wait for an answer.
+    """
+    run = existing_run("review", store, namespace, now)
+    questions = await frozen(run, action, limit)
+    if not questions:
+        return await nothing_waits(run)
+    if not can_ask():
+        return await nobody_to_ask(run, questions)
+    answer = await answered(questions, person, timeout_hours)
+    decider = Person(answer.name, "prefect")
+    done = with_ways_on(run, apply_verdicts(run, answer.verdicts, decider, answer.note))
+    return await publish_decided(run, questions, answer.verdicts, done, decider.name)
+
+
+# Undo: everything that a run changed is taken back.
+
+
+@flow("undo", tries=ONCE)
+async def undo(
+    run: str = "",
+    namespace: str = "default",
+    store: str = "./memory",
+    cascade: bool = False,
+    now: datetime | None = None,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Take back everything that a run changed, also long ago. Refused where later runs rest on it; they are named.
+
+    Args:
+        run: The id of the run, or its beginning, as `slowwave runs` and the page of the run show it.
+        cascade: Also take back later runs that rest on it.
+    """
+    mine = existing_run("undo", store, namespace, now)
+    report = undo_run(mine, run, cascade=cascade, dry_run=dry_run)
+    return await publish_undone(mine, report, dry_run=dry_run)
+
+
+# Restore: archived facts come back.
+
+
+@flow("restore", tries=ONCE)
+async def restore(
+    facts: tuple[str, ...] = (),
+    run: str = "",
+    namespace: str = "default",
+    store: str = "./memory",
+    now: datetime | None = None,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Bring archived facts back: these, or all that a run archived. Facts that were replaced meanwhile stay archived.
+
+    Args:
+        facts: Their ids, or the beginnings of them, as `slowwave archived` shows them.
+        run: Instead of facts: the id of the run that archived them, such as a night.
+    """
+    mine = existing_run("restore", store, namespace, now)
+    restored = bring_back(mine, facts, run or None, dry_run=dry_run)
+    return await publish_restored(mine, restored, dry_run=dry_run)
+
+
+# Doctor: whether a namespace is as it should be.
+
+
+@flow("doctor", takes_turns=True)
+async def doctor(
+    namespace: str = "default", store: str = "./memory", repair: bool = False, now: datetime | None = None
+) -> dict[str, Any]:
+    """Look for duplicate keys, dangling ids, cycles, files that cannot be read and other damage.
+
+    The run fails where something is wrong, with all of it in a table on its page.
+
+    Args:
+        repair: Mend what can be mended, as one commit that can be undone.
+    """
+    run = new_run("doctor", store, namespace, "", now)
+    examined = examine_store(run, repair=repair)
+    await publish_findings(run, examined)
+    examined.enforce(run)
+    return examined.as_json()
+
+
+# Re-embed: another embedding model for a whole memory.
+
+
+@flow("reembed", takes_turns=True)
+async def reembed(
+    namespace: str = "default",
+    store: str = "./memory",
+    embedder: str = DEFAULT_EMBEDDER,
+    settings: ReembedSettings = ReembedSettings(),  # noqa: B008 (frozen)
+    now: datetime | None = None,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Give every row a vector of another model, without asking a language model; published all at once.
+
+    Who reads or writes meanwhile goes on with the old vectors, which older versions keep afterwards: undo brings them
+    back. With the model that the memory has already, rows that lack a vector get one.
+
+    Args:
+        embedder: The embedding model to turn to, provider/model.
+        settings: Batches, the gate, and how long old vectors are kept.
+    """
+    run = existing_run("reembed", store, namespace, now, settings.retention)
+    model = open_embedder(embedder).name
+    tally = ReembedTally(run.id, dry_run, old=run.embedder, new=model)
+    parameters = {"embedder": embedder, "settings": settings.model_dump()}
+    frozen = None
+    with recorded(run, tally, parameters, dry_run=dry_run) as run:
+        check_alone(run)
+        if model == run.embedder:
+            tally.filled(fill_vectors(run, dry_run=dry_run))
+        elif dry_run:
+            tally.surveyed(*texts_to_embed(run, model))
+        else:
+            staged = await stage_vectors(run, model, settings)
+            frozen = freeze_old(run, settings)
+            tally.published(publish_vectors(run, model, settings, staged))
+        after = replace(run, embedder=model) if tally.is_published else run
+        if tally.is_published:
+            drop_staging(after)
+            if has_links(after):
+                tally.linked_anew(link_entities(after, settings.link.model_copy(update={"enabled": True})))
+    tally.gated(check_recall(after, frozen, settings.gate, [run.id]))
+    return await conclude(run if tally.state == "undone" else after, tally)
