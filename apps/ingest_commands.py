@@ -14,7 +14,7 @@ from slowwave.common.errors import UnusableInput
 from slowwave.common.run_counts import RunCount, shown_counts
 from slowwave.common.settings import BackfillSettings, IngestSettings
 from slowwave.common.timestamps import parse_moment
-from slowwave.reading.ingestion.parsers import FORMATS, known_format
+from slowwave.reading.ingestion.conversations import FORMATS, known_format
 
 from .configuration import Place, with_flags, write_settings
 from .maintain_commands import chosen, nightly_settings
@@ -36,7 +36,7 @@ from .printing import (
 from .printing import end as finish
 
 if TYPE_CHECKING:
-    from inference.readers import Reader
+    from inference.providers import Reader
 
 OwnerOption = Annotated[
     str | None,
@@ -294,7 +294,7 @@ def _columns_and_cells(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> 
 
 def ask_who_reads() -> str:
     """Show who could read, and ask a person; the model, or `quotes` for nobody."""
-    from inference.readers import KEPT, find_readers  # imports Polars
+    from inference.providers import KEPT, find_readers  # imports Polars
 
     readers = find_readers()
     ready = [reader for reader in readers if not reader.missing]
@@ -308,8 +308,7 @@ def ask_who_reads() -> str:
 
 
 def _answered(answer: str, ready: list[Reader]) -> str:
-    from inference.providers import choose
-    from inference.readers import QUOTES
+    from inference.providers import QUOTES, choose
 
     word = answer.strip()
     if word.isdigit():

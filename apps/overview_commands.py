@@ -20,7 +20,7 @@ from .options import JsonOption, StoreOption, add_command
 from .printing import err, marked_statement, out, print_json, table, validity
 
 if TYPE_CHECKING:
-    from recall.aspects import Profiles
+    from recall.groups import Profiles
 
 STATS = {
     "messages": "messages",
@@ -160,7 +160,7 @@ def _names(place: Place, named: Sequence[str] | None, everything: bool) -> list[
 
 
 def _known(place: Place, names: Sequence[str], is_stored: bool) -> Profiles:
-    from recall.aspects import Profiles, aspects_of, stored_aspects
+    from recall.groups import Profiles, aspects_of, stored_aspects
 
     if not is_stored:
         return aspects_of(place.uri, names, settings=place.settings.recall.aspects)

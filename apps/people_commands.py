@@ -47,7 +47,7 @@ def archived(
     """List archived facts, the latest first. All of them can be restored."""
     from recall.history import archived as look_up
 
-    total, shown = look_up(place.store().snapshot(), None, limit)
+    total, shown = look_up(place.store().snapshot(), limit)
     if as_json:
         print_json({"total": total, "facts": [asdict(fact) for fact in shown]})
         return

@@ -177,8 +177,7 @@ def atlas(
     as_json: JsonOption = False,
 ) -> None:
     """Write the memory as one HTML page: map, time slider and stories."""
-    from recall.atlas import atlas_data
-    from recall.atlas_facts import AtlasLimits
+    from recall.atlas import AtlasLimits, atlas_data
 
     _require_place(file)
     limits = AtlasLimits(entities=limit, relations=4 * limit, observations=4 * limit)

@@ -30,7 +30,7 @@ from storage.snapshots import Snapshot
 from storage.store import Store
 from tasks.entities.derived import assign_new, link_entities, touched_entities
 from tasks.ingest.admission import admit_messages
-from tasks.ingest.application import apply_patches
+from tasks.ingest.application import apply_patches, quoted_left, replace_quotations
 from tasks.ingest.artifacts import link_artifacts
 from tasks.ingest.extraction import Cursor, count_unfinished, extract_facts
 from tasks.ingest.inbox import (
@@ -38,13 +38,10 @@ from tasks.ingest.inbox import (
     Rounds,
     by_namespace,
     check_folder,
-    half_read,
-    has_left,
     look_into,
     put_away,
 )
 from tasks.ingest.reading import find_new_sources, look_at, read_intakes
-from tasks.ingest.rereading import quoted_left, replace_quotations
 from tasks.ingest.sessions import summarise_sessions
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.nightly.community_refresh import note_due
@@ -57,7 +54,7 @@ from tasks.runtime.run_pages import show_table
 from tasks.runtime.runs import Run, existing_run, new_run, recorded
 from tasks.runtime.writing import titles_of, under_approval
 
-Format = Literal[  # those of `slowwave.reading.ingestion.parsers`; the form needs them in words
+Format = Literal[  # those of `slowwave.reading.ingestion.conversations`; the form needs them in words
     "auto", "messages", "claude-code", "chatgpt", "claude-ai", "codex", "gemini-cli", "cursor", "slack", "whatsapp",
     "mail", "git-log", "markdown", "text",
 ]  # fmt: skip
@@ -187,9 +184,7 @@ async def inbox(
     at = datetime.now(UTC) if now is None else in_utc(now)
     done = Rounds(look_into(folder, store, namespace, at, settle_s, by_folder=by_folder, is_ours=is_ours))
     taken = {"store": store, "settings": settings, "embedder": embedder, "now": now}
-    waiting, new = half_read(store, done.arrivals, settings.extract), by_namespace(done.arrivals)
-    for name in dict.fromkeys([*waiting, *new]):
-        arrivals = [*waiting.get(name, ()), *new.get(name, ())]
+    for name, arrivals in by_namespace(done.arrivals).items():
         try:
             await read_arrivals(done, arrivals, {"namespace": name, **taken})
         except SlowwaveError as error:  # no model, no lease: another time, and others may fare better
@@ -208,21 +203,14 @@ async def inbox(
 
 
 async def read_arrivals(done: Rounds, arrivals: Sequence[Arrival], parameters: dict[str, Any]) -> None:
-    """Ingest them together; where that fails on one of them, each alone, so that it stops none but itself.
-
-    Of files that are known, only what waits is extracted.
-    """
-    new = [str(each.path) for each in arrivals if each.outcome == "new"]
+    """Ingest them together; where that fails on one of them, each alone, so that it stops none but itself."""
     try:
-        summary = await ingest(paths=new, **parameters)
-        extract = parameters["settings"].extract
-        is_left = has_left(summary, parameters["store"], parameters["namespace"], extract)
-        done.ran(arrivals, summary, is_left=is_left)
+        done.ran(await ingest(paths=[str(each.path) for each in arrivals], **parameters))
     except Exception as error:
         is_about_all = isinstance(error, SlowwaveError) and not isinstance(error, UnusableInput)
         if is_about_all:
             raise
-        if len(arrivals) == 1 or not new:
+        if len(arrivals) == 1:
             log.exception("%s could not be read.", arrivals[0].path)
             done.failed(arrivals, error, arrivals[0].path)
             return

@@ -16,8 +16,8 @@ from slowwave.common.run_counts import effects
 from slowwave.common.settings import BackfillSettings, ExtractSettings, FleetSettings, SleepSettings
 from slowwave.reading.ingestion.windows import Period, moment
 from storage.connection import namespaces_like
+from tasks.ingest.application import reading_of_night
 from tasks.ingest.reading import look_at
-from tasks.ingest.rereading import reading_of_night
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.orchestration.backfilling import (
     BackfillRequest,

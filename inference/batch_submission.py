@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Generic
 
-from slowwave.common.records import LOST, OPEN_BATCH, SUBMITTED, SUBMITTING, UNSURE, SubmittedBatch, Usage
+from slowwave.common.records import LOST, SUBMITTED, SUBMITTING, UNSURE, SubmittedBatch, Usage
 from slowwave.common.text import as_json, row_id
 
+from .budget import RateLimit
 from .failures import Failure, Kind, failure_of, failure_of_item
-from .rate_limits import RateLimit
 from .remote import LONGEST_RETRY_AFTER_S
 from .request_batch import PendingPrompt, RequestBatch, T
 
@@ -147,10 +147,9 @@ class Submission(Generic[T]):
     ) -> None:
         self._request_batch, self._api, self._retries = request_batch, api, retries
         self._rate_limit, self._now = rate_limit, now
-        self._others: set[tuple[str, str]] = set()
 
     async def hand_over(self, taken: Sequence[PendingPrompt], requests: Sequence[Mapping[str, Any]]) -> SubmittedBatch:
-        """The batch with its id; raises `BatchFailure` where it could not be handed over."""
+        """The batch with its id, or unsure; raises `BatchFailure` where it could not be handed over."""
         batch = await self.kept(self._batch_of(taken))
         try:
             return await self._created(batch, requests)
@@ -170,10 +169,8 @@ class Submission(Generic[T]):
             return batch
         fitting = await self._fitting(batch)
         for listed in fitting:
-            if listed.has_ended:
-                if await self._is_of(listed.id, batch):
-                    return await self.kept(batch, SUBMITTED, listed.id)
-                self._others.add((batch.id, listed.id))
+            if listed.has_ended and await self._is_of(listed.id, batch):
+                return await self.kept(batch, SUBMITTED, listed.id)
         return batch if not all(listed.has_ended for listed in fitting) else await self.kept(batch, LOST)
 
     async def _is_of(self, batch_id: str, batch: SubmittedBatch) -> bool:
@@ -218,18 +215,13 @@ class Submission(Generic[T]):
 
     async def _created(self, batch: SubmittedBatch, requests: Sequence[Mapping[str, Any]]) -> SubmittedBatch:
         failures = 0
-        may_be_there = False
         while True:
             await self._rate_limit.resumed()
-            now = await self._as_kept(batch)
-            if now.state != SUBMITTING:  # somebody took this process for dead while it waited
-                return _taken_over(now)
             try:
                 return await self.kept(batch, SUBMITTED, (await self._api.create(requests)).id)
             except BatchFailure as failed:
                 failures += 1
-                may_be_there |= _may_have_arrived(failed.failure)
-                if may_be_there and await self._may_be_there(batch):
+                if _may_have_arrived(failed.failure) and await self._may_be_there(batch):
                     return await self.kept(batch, UNSURE)
                 if not self._may_try_again(failed.failure, failures):
                     await self.kept(batch, LOST)
@@ -237,17 +229,12 @@ class Submission(Generic[T]):
                 await self._back_off(failed.failure, failures)
 
     async def _may_be_there(self, batch: SubmittedBatch) -> bool:
-        """Whether it can have arrived; where the list cannot be had either, it is left to a later run to find out."""
-        failures = 0
-        while True:
-            try:
-                return bool(await self._fitting(batch))
-            except BatchFailure as failed:
-                failures += 1
-                if not self._may_try_again(failed.failure, failures):
-                    await self.kept(batch, UNSURE)
-                    raise
-                await self._back_off(failed.failure, failures)
+        """Whether it can have arrived; where the list cannot be had, it is left to a later run to find out."""
+        try:
+            return bool(await self._fitting(batch))
+        except BatchFailure:
+            await self.kept(batch, UNSURE)
+            raise
 
     def _may_try_again(self, failure: Failure, failures: int) -> bool:
         """As in live mode: a server that asks for a longer pause is left to a later run."""
@@ -268,16 +255,8 @@ class Submission(Generic[T]):
         return [
             listed
             for listed in await self._api.since(batch.begun_at - SKEW)
-            if listed.total == len(batch.keys) and listed.created_at <= latest
-            and listed.id not in known and (batch.id, listed.id) not in self._others
-        ]  # fmt: skip
-
-
-def _taken_over(batch: SubmittedBatch) -> SubmittedBatch:
-    """The batch, for which this run waits from now on; if it never arrived, the other run sends its prompts again."""
-    if batch.state in OPEN_BATCH:
-        return batch
-    raise BatchFailure(Failure(Kind.TRANSIENT, "another run took over the batch before it was handed over"))
+            if listed.total == len(batch.keys) and listed.created_at <= latest and listed.id not in known
+        ]
 
 
 def _may_have_arrived(failure: Failure) -> bool:

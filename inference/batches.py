@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Generic
+from typing import Generic
 
 from slowwave.common.records import (
     COLLECTED,
@@ -27,9 +27,8 @@ from slowwave.common.records import (
 from slowwave.common.settings import LanguageSettings
 
 from .batch_submission import GONE, BatchApi, BatchFailure, BatchResult, Submission, parts_of
-from .budget import Reservation
+from .budget import RateLimit
 from .failures import Failure, Kind, fatal_error
-from .rate_limits import RateLimit
 from .remote import CallOutcome
 from .request_batch import PendingPrompt, RequestBatch, T
 
@@ -39,8 +38,6 @@ from .request_batch import PendingPrompt, RequestBatch, T
 REQUESTS_PER_BATCH = 1000
 LONGEST_WAIT_S = 25 * 3600.0
 """After it the run stops and leaves the batch to the next run; the provider promises an answer within a day."""
-TOGETHER = 64
-"""Answers that are recorded between two looks at the entries of other runs."""
 
 
 @dataclass
@@ -48,7 +45,7 @@ class Round:
     """Batches that are waited for together, their prompts that wait, and the results.
 
     `again` are to be asked once more; `paid` is what the answers cost in the batches; what stops the run is raised at
-    the end. `is_resumed` says that an earlier run handed them over, which may still wait for them too.
+    the end.
     """
 
     batches: list[SubmittedBatch]
@@ -58,7 +55,6 @@ class Round:
     stopped_by: Exception | None = None
     is_down: bool = False
     pause_s: float = 0.0
-    is_resumed: bool = False
 
     def ask_again(self, keys: Iterable[str]) -> None:
         """Send again those of these prompts that a caller waits for."""
@@ -68,32 +64,22 @@ class Round:
 class Results(Generic[T]):
     """Answers of batches on their way to the ledger, and to those who wait for them.
 
-    A malformed answer is sent back once to be corrected, live and at the full price, as in live mode: the few that are
-    would otherwise hold up everything else for another day. Where the budget has no room for it, or nobody waits, it is
-    written down as malformed, and a later run asks again.
+    A malformed answer is written down as malformed, and a later run asks again.
     """
 
-    def __init__(self, request_batch: RequestBatch[T], workers: int) -> None:
-        self._request_batch, self._repairs = request_batch, asyncio.Semaphore(workers)
+    def __init__(self, request_batch: RequestBatch[T]) -> None:
+        self._request_batch = request_batch
 
     async def take_in(self, this_round: Round, batch: SubmittedBatch, results: Mapping[str, BatchResult]) -> None:
-        """Write down what became of each prompt, except what another run wrote down already.
-
-        Of two runs that wait for one batch, the one that came later begins at its end: they meet, and do not race.
-        """
+        """Write down what became of each prompt, except what another run wrote down already."""
         books = self._request_batch.books
-        known = await books.lookup([key for key in batch.keys if key not in this_round.waiting])
-        nobody = _nobody(batch, known)
-        keys = batch.keys[::-1] if this_round.is_resumed else batch.keys
-        for start in range(0, len(keys), TOGETHER):
-            some = keys[start : start + TOGETHER]
-            written = await books.written_since(some, batch.begun_at)
-            this_round.ask_again([key for key in some if key in written])
-            done = written | {key for key in some if key in known and known[key].is_final}
-            ours = [this_round.waiting.pop(key, nobody[key]) for key in some if key not in done]
-            await asyncio.gather(
-                *(self._take_in_one(this_round, batch, each, results.get(each.key, BatchResult())) for each in ours)
-            )
+        written = await books.written_since(batch.keys, batch.begun_at)
+        this_round.ask_again(written)
+        nobody = _nobody(batch, await books.lookup([key for key in batch.keys if key not in this_round.waiting]))
+        ours = [this_round.waiting.pop(key, nobody[key]) for key in batch.keys if key not in written]
+        await asyncio.gather(
+            *(self._take_in_one(this_round, each, results.get(each.key, BatchResult())) for each in ours)
+        )
 
     async def failed(self, this_round: Round, pending: PendingPrompt, failure: Failure) -> None:
         """A prompt that was not answered, ended as it would have alone."""
@@ -106,61 +92,19 @@ class Results(Generic[T]):
             is_transient = failure.kind is Kind.TRANSIENT
             await self._request_batch.keep(pending, CallOutcome(None, failure.reason, Usage(), 1, is_transient))
 
-    async def _take_in_one(
-        self, this_round: Round, batch: SubmittedBatch, pending: PendingPrompt, result: BatchResult
-    ) -> None:
+    async def _take_in_one(self, this_round: Round, pending: PendingPrompt, result: BatchResult) -> None:
+        request_batch = self._request_batch
         try:
             if result.message is not None:
-                await self._take_in_answer(this_round, batch, pending, result.message)
+                outcome = await request_batch.client.ask(pending.prompt, request_batch.model, result.message)
+                this_round.paid += outcome.usage
+                await request_batch.keep(pending, outcome)
             elif result.failure is not None:
                 await self.failed(this_round, pending, result.failure)
             else:
-                self._request_batch.skip(pending)
+                request_batch.skip(pending)
         except Exception as error:  # raised when all that was paid is written down
             this_round.stopped_by = this_round.stopped_by or error
-
-    async def _take_in_answer(
-        self, this_round: Round, batch: SubmittedBatch, pending: PendingPrompt, message: Any
-    ) -> None:
-        request_batch = self._request_batch
-        outcome = await request_batch.client.ask(pending.prompt, request_batch.model, message, may_repair=False)
-        if not (outcome.is_malformed and pending.indexes):
-            if await request_batch.keep(pending, outcome, unless_since=batch.begun_at):
-                this_round.paid += outcome.usage
-            else:
-                this_round.again.append(pending)
-            return
-        async with self._repairs:
-            if await request_batch.books.written_since([pending.key], batch.begun_at):  # another run was faster
-                this_round.again.append(pending)
-                return
-            this_round.paid += outcome.usage
-            reservation = await request_batch.budget.reserve_at_once(request_batch.estimate(pending))
-            if reservation is not None:
-                outcome = await self._repaired(pending, message, outcome, reservation)
-            await request_batch.keep(pending, outcome)
-
-    async def _repaired(
-        self, pending: PendingPrompt, message: Any, malformed: CallOutcome, reservation: Reservation
-    ) -> CallOutcome:
-        request_batch, spent = self._request_batch, Usage()
-        try:
-            outcome = await request_batch.client.ask(pending.prompt, request_batch.model, message)
-            spent = _beyond(outcome.usage, malformed.usage)
-            return outcome
-        finally:
-            request_batch.budget.settle(reservation, spent)
-
-
-def _beyond(whole: Usage, part: Usage) -> Usage:
-    """The cost of the whole without this part."""
-    return Usage(
-        whole.calls - part.calls,
-        0,
-        whole.tokens_in - part.tokens_in,
-        whole.tokens_out - part.tokens_out,
-        whole.usd - part.usd,
-    )
 
 
 def _nobody(batch: SubmittedBatch, known: Mapping[str, LedgerEntry]) -> dict[str, PendingPrompt]:
@@ -192,7 +136,7 @@ class BatchedPrompts(Generic[T]):
         self._request_batch, self._settings, self._rate_limit = request_batch, settings, rate_limit
         self._api = BatchApi(request_batch.client.open(), settings.timeout_s)
         self._submission = Submission(request_batch, self._api, settings.transient_retries, rate_limit, now)
-        self._results = Results(request_batch, settings.concurrency)
+        self._results = Results(request_batch)
 
     async def resume(
         self, rest: dict[str, PendingPrompt], open_ones: Sequence[SubmittedBatch]
@@ -203,7 +147,7 @@ class BatchedPrompts(Generic[T]):
         """
         waiting = {key: rest[key] for batch in open_ones for key in batch.keys if key in rest}
         others = {key: each for key, each in rest.items() if key not in waiting}
-        this_round = Round([await self._adopted(batch, waiting) for batch in open_ones], waiting, is_resumed=True)
+        this_round = Round([await self._adopted(batch, waiting) for batch in open_ones], waiting)
         expected = sum((each.expected for each in this_round.batches if _is_awaited(each, waiting)), Usage())
         reserved = self._request_batch.budget.take_on(expected)
         try:

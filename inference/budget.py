@@ -1,13 +1,15 @@
 """What may be spent: reserved before a call, settled after it, so that calls in flight cannot overshoot together.
 
-And what the tokens of a model cost.
+And what the tokens of a model cost, and how fast it may be asked.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from math import ceil
@@ -126,13 +128,6 @@ class Budget:
             self._settled.clear()
             await self._settled.wait()
         return None, 0
-
-    async def reserve_at_once(self, estimate: Usage) -> Reservation | None:
-        """Reserve the expected cost of a call if it fits now; waits for no call in flight, and stops nothing."""
-        await self._look_at_others()
-        if self.is_reached or self._exceeded(self._corrected(estimate)):
-            return None
-        return self.take_on(estimate)
 
     def take_on(self, estimate: Usage) -> Reservation:
         """Reserve the expected cost of calls that an earlier run sent, whether it fits or not."""
@@ -256,3 +251,63 @@ def price_of(provider: str, model: str) -> Price | None:
     if provider in LOCAL or provider in AGENTS:
         return Price(0.0, 0.0)
     return CLAUDE.get(_DATED.sub("", model)) if provider == "anthropic" else None
+
+
+# How fast may be asked: calls at once, calls a minute, and none while the server asks for a pause.
+
+
+FIRST_WAIT_S = 0.5
+LONGEST_WAIT_S = 30.0
+
+Sleep = Callable[[float], Awaitable[object]]
+
+
+class RateLimit:
+    """One clock for all calls of a run. `clock` and `sleep` are in seconds, `seed` fixes the jitter."""
+
+    def __init__(
+        self, concurrency: int, calls_per_minute: int, *, clock: Callable[[], float], sleep: Sleep, seed: int = 0
+    ) -> None:
+        self.clock = clock
+        self._slots = asyncio.Semaphore(concurrency)
+        self._interval = 60.0 / calls_per_minute if calls_per_minute else 0.0
+        self._sleep = sleep
+        self._chance = random.Random(seed)
+        self._next_start = 0.0
+        self._resume_at = 0.0
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """One of the places for a call, from its start to its end."""
+        async with self._slots:
+            await self.start()
+            yield
+
+    async def start(self) -> None:
+        """Wait until the next call may start; starts are spread evenly over the minute."""
+        await self.resumed()
+        if not self._interval:
+            return
+        now = self.clock()
+        begin = max(now, self._next_start)
+        self._next_start = begin + self._interval
+        if begin > now:
+            await self._sleep(begin - now)
+
+    async def pause(self, seconds: float) -> None:
+        """Let so much time pass."""
+        await self._sleep(seconds)
+
+    def hold(self, seconds: float) -> None:
+        """Let no call start for these seconds: the server demands it."""
+        self._resume_at = max(self._resume_at, self.clock() + seconds)
+
+    async def resumed(self) -> None:
+        """Wait until the server no longer asks for a pause."""
+        while self._resume_at > self.clock():
+            await self._sleep(self._resume_at - self.clock())
+
+    async def back_off(self, failures: int) -> None:
+        """Wait longer after each failure in a row, from 0.5 s doubling to 30 s, shortened by up to half at random."""
+        longest = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** (failures - 1))
+        await self._sleep(longest * self._chance.uniform(0.5, 1.0))

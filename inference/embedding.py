@@ -209,10 +209,6 @@ PROVIDERS = {
 }
 
 
-_answered: dict[str, dict[tuple[str, ...], Vectors]] = {}
-"""By model, the vectors of requests that were paid for, while the texts that they are part of are not all embedded."""
-
-
 class RegistryEmbedder:
     """A model of LanceDB's embedding registry, named `provider/model`; own functions registered there work too.
 
@@ -234,19 +230,11 @@ class RegistryEmbedder:
             raise _mapped(error, self.name, self._provider) from error
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """(n, d) float32, unit rows; zero rows for blank texts, which are never sent.
-
-        After a request failed, the same texts again send only what was not answered by then.
-        """
+        """(n, d) float32, unit rows; zero rows for blank texts, which are never sent."""
         cleaned = [_clean(text, REMOTE_CHARACTERS) for text in texts]
         kept = [place for place, text in enumerate(cleaned) if text.strip()]
-        answered, rows = _answered.setdefault(self.name, {}), []
-        for start in range(0, len(kept), REMOTE_TEXTS):
-            batch = tuple(cleaned[place] for place in kept[start : start + REMOTE_TEXTS])
-            if batch not in answered:
-                answered[batch] = self._rows([*batch])
-            rows.append(answered[batch])
-        _answered.pop(self.name, None)
+        sent = (kept[start : start + REMOTE_TEXTS] for start in range(0, len(kept), REMOTE_TEXTS))
+        rows = [self._rows([cleaned[place] for place in places]) for places in sent]
         vectors = np.zeros((len(cleaned), rows[0].shape[1] if rows else self.dims), np.float32)
         if rows:
             vectors[kept] = _unit(np.concatenate(rows))

@@ -16,16 +16,14 @@ from slowwave.common.errors import Terminal, UnusableInput
 from slowwave.common.records import OPEN_BATCH, Prompt, SubmittedBatch, Usage
 from slowwave.common.settings import LanguageSettings
 
-from .agent_calls import AgentClient
 from .agents import AGENTS
 from .batch_submission import PROVIDER as BATCHING
 from .batches import BatchedPrompts
-from .budget import Budget, Caps
+from .budget import Budget, Caps, RateLimit, Sleep
 from .failures import message_of
 from .ledger import Bookkeeper, Ledger
 from .providers import FREE, Choice, choose
-from .rate_limits import RateLimit, Sleep
-from .remote import ModelClient
+from .remote import AgentClient, ModelClient
 from .request_batch import (
     ROLES,
     LivePrompts,

@@ -1,12 +1,15 @@
-"""The ledger of paid answers: looked up before any call, written as each call ends."""
+"""The ledger of paid answers: looked up before any call, written as each call ends; and what is measured of calls."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
-from typing import Protocol
+from functools import lru_cache
+from time import time_ns
+from typing import Any, Protocol
 
 from slowwave.common.records import LedgerEntry, Prompt, SubmittedBatch, Usage
 from slowwave.common.text import digest
@@ -68,21 +71,12 @@ class MemoryLedger:
         self.submitted[batch.id] = batch
 
 
-@dataclass
-class _Note:
-    """An entry on its way to the ledger; it is not kept if another of its id was since `unless_since`."""
-
-    entry: LedgerEntry
-    unless_since: datetime | None
-    is_kept: bool = True
-
-
 class Bookkeeper:
     """Reads and writes a ledger off the event loop; entries that arrive during a write go together in the next."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._pending: list[_Note] = []
+        self._pending: list[LedgerEntry] = []
         self._turn = asyncio.Lock()
 
     async def lookup(self, keys: Sequence[str]) -> dict[str, LedgerEntry]:
@@ -95,12 +89,10 @@ class Bookkeeper:
         async with self._turn:
             return await asyncio.to_thread(self._ledger.written_since, keys, moment)
 
-    async def record(self, entry: LedgerEntry, unless_since: datetime | None = None) -> bool:
-        """Return when the entry is kept; False if one of its id was kept since that moment, so that this one is not."""
-        note = _Note(entry, unless_since)
-        self._pending.append(note)
+    async def record(self, entry: LedgerEntry) -> None:
+        """Return when the entry is kept."""
+        self._pending.append(entry)
         await self.flush()
-        return note.is_kept
 
     async def spent_by_others(self, day: date) -> Usage:
         """What other runs have spent on a day, by UTC, and since."""
@@ -121,19 +113,8 @@ class Bookkeeper:
         """Write what is pending."""
         async with self._turn:
             if self._pending:
-                notes, self._pending = self._pending, []
-                await asyncio.to_thread(self._write, notes)
-
-    def _write(self, notes: Sequence[_Note]) -> None:
-        for moment in {each.unless_since for each in notes}:
-            if moment is not None:
-                same = [each for each in notes if each.unless_since == moment]
-                written = self._ledger.written_since([each.entry.id for each in same], moment)
-                for each in same:
-                    each.is_kept = each.entry.id not in written
-        kept = [each.entry for each in notes if each.is_kept]
-        if kept:
-            self._ledger.record(kept)
+                entries, self._pending = self._pending, []
+                await asyncio.to_thread(self._ledger.record, entries)
 
 
 def prompt_hash(prompt: Prompt) -> str:
@@ -149,3 +130,67 @@ def schema_hash(schema: Mapping[str, object]) -> str:
 def ledger_key(provider: str, model: str, prompt: str, schema: str) -> str:
     """The id of an entry: the model, and the hashes of the prompt and of the schema of the answer."""
     return f"llm_{digest(provider, model, prompt, schema)}"
+
+
+# Spans and measures of model calls, in the words of OpenTelemetry's conventions for generative AI. They are sent if
+# OpenTelemetry is set up in this process; they hold model, role, tokens and dollars, never the text of a prompt.
+
+
+SCOPE = "slowwave"
+OPERATION = "chat"
+
+
+def note_call(entry: LedgerEntry) -> None:
+    """Record a call that ended now, with its cost, with or without an answer."""
+    who = {
+        "gen_ai.operation.name": OPERATION,
+        "gen_ai.system": entry.provider,
+        "gen_ai.provider.name": entry.provider,
+        "gen_ai.request.model": entry.model,
+        "slowwave.role": entry.role,
+    }
+    if (trace := _module("trace", "get_tracer")) is not None:
+        _span(trace, entry, who)
+    if (metrics := _module("metrics", "get_meter")) is not None:
+        _measure(metrics, entry, who)
+
+
+def _span(trace: Any, entry: LedgerEntry, who: dict[str, str]) -> None:
+    end = time_ns()
+    span = trace.get_tracer(SCOPE).start_span(
+        f"{OPERATION} {entry.model}",
+        kind=trace.SpanKind.CLIENT,
+        attributes={
+            **who,
+            "gen_ai.usage.input_tokens": entry.tokens_in,
+            "gen_ai.usage.output_tokens": entry.tokens_out,
+            "slowwave.prompt": entry.prompt_name,
+            "slowwave.usd": entry.usd,
+            "slowwave.attempts": entry.attempts,
+        },
+        start_time=end - int(entry.latency_s * 1e9),
+    )
+    if entry.error:
+        span.set_status(trace.StatusCode.ERROR)
+    span.end(end)
+
+
+def _measure(metrics: Any, entry: LedgerEntry, who: dict[str, str]) -> None:
+    tokens = _instrument(metrics, "histogram", "gen_ai.client.token.usage", "{token}", "Tokens of a call")
+    tokens.record(entry.tokens_in, {**who, "gen_ai.token.type": "input"})
+    tokens.record(entry.tokens_out, {**who, "gen_ai.token.type": "output"})
+    took = _instrument(metrics, "histogram", "gen_ai.client.operation.duration", "s", "Time of a call")
+    took.record(entry.latency_s, who)
+    _instrument(metrics, "counter", "slowwave.model.calls", "{call}", "Requests sent").add(entry.attempts, who)
+    _instrument(metrics, "counter", "slowwave.model.cost", "{USD}", "Dollars paid").add(entry.usd, who)
+
+
+@lru_cache(maxsize=16)
+def _instrument(metrics: Any, kind: str, name: str, unit: str, meaning: str) -> Any:
+    return getattr(metrics.get_meter(SCOPE), f"create_{kind}")(name, unit=unit, description=meaning)
+
+
+def _module(name: str, needed: str) -> Any:
+    """A module of OpenTelemetry, if this process has it: what was never imported was never set up."""
+    found = sys.modules.get(f"opentelemetry.{name}")
+    return found if hasattr(found, needed) else None

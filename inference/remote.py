@@ -1,10 +1,17 @@
-"""One client for one paid model: prompts to validated answers through instructor, with typed retries."""
+"""One client for one paid model, by instructor or as a process: prompts to validated answers, with typed retries."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -13,11 +20,12 @@ from slowwave.common.errors import SlowwaveError
 from slowwave.common.records import Prompt, Usage
 from slowwave.common.settings import LanguageSettings
 from slowwave.reading.filters.redaction import redact_values
+from slowwave.reading.ingestion.transcripts import READER
 
-from .budget import ANSWER_TOKENS, Price, price_of, tokens_read
-from .failures import CUT_STOPS, REFUSED_STOPS, Failure, Kind, failure_of, fatal_error
+from .agents import AGENTS, Agent, AgentReply, AnswerTooLong, NoReply, Request, object_in
+from .budget import ANSWER_TOKENS, Price, RateLimit, price_of, tokens_read
+from .failures import CUT_STOPS, REFUSED_STOPS, Failure, Kind, failure_of, fatal_error, message_of
 from .providers import Choice, NotSent, StandIn, on_stage, open_client
-from .rate_limits import RateLimit
 
 LONGEST_RETRY_AFTER_S = 120.0
 BATCH_SHARE = 0.5  # of the price, in a batch
@@ -41,11 +49,6 @@ class CallOutcome:
     fatal: SlowwaveError | None = None
     limit: str = ""
 
-    @property
-    def is_malformed(self) -> bool:
-        """Whether there was a malformed answer that the model may repair."""
-        return self.error.startswith("invalid")
-
 
 @dataclass
 class Exchange:
@@ -60,8 +63,7 @@ class Exchange:
     is_answered: bool = False
     is_empty: bool = False
     deadline: asyncio.Timeout | None = None
-    given: Any = None
-    _share: float = 1.0
+    share: float = 1.0
     _began: float = 0.0
 
     def on_request(self, *_: Any, **__: Any) -> None:
@@ -85,15 +87,8 @@ class Exchange:
         read = sum(_number(paid, name) for name in ("input_tokens", "prompt_tokens", *_CACHE_TOKENS))
         written = _number(paid, "output_tokens") + _number(paid, "completion_tokens")
         seconds = self.clock() - self._began
-        usd = self._share * self.price.usd(read, written)
-        self.usage, self._share = self.usage + Usage(1, 0, read, written, usd, seconds), 1.0
-
-    def take_given(self) -> StandIn | None:
-        """The answer that is there already, once, at the share of the price that it was had for."""
-        given, self.given = self.given, None
-        if given is not None:
-            self._share = BATCH_SHARE
-        return StandIn(given) if given is not None else None
+        usd = self.share * self.price.usd(read, written)
+        self.usage = self.usage + Usage(1, 0, read, written, usd, seconds)
 
     def may_repair(self, error: BaseException) -> bool:
         """Whether the answer is malformed in a way that the model can repair."""
@@ -153,20 +148,16 @@ class ModelClient:
         was_forced, self._forces_tool = self._forces_tool, False
         return was_forced
 
-    async def ask(
-        self, prompt: Prompt, response_model: type[BaseModel], given: Any = None, *, may_repair: bool = True
-    ) -> CallOutcome:
-        """The validated answer, or why there is none.
-
-        `given` is a message that a batch brought: only where it is malformed, and `may_repair`, anything is asked now.
-        """
+    async def ask(self, prompt: Prompt, response_model: type[BaseModel], given: Any = None) -> CallOutcome:
+        """The validated answer, or why there is none; of `given`, a message that a batch brought, nothing is asked."""
         self.open()
-        exchange = Exchange(
-            self.price or Price(0.0, 0.0), self._settings.timeout_s, self._rate_limit.clock, given=given
-        )
+        exchange = Exchange(self.price or Price(0.0, 0.0), self._settings.timeout_s, self._rate_limit.clock)
+        stand_in, repairs = None, self._settings.validation_retries
+        if given is not None:
+            exchange.share, stand_in, repairs = BATCH_SHARE, StandIn(given), 0
         failures = empties = 0
         while True:
-            result = await self._try(prompt, response_model, exchange, may_repair=may_repair)
+            result = await self._try(prompt, response_model, exchange, repairs, stand_in)
             if isinstance(result, BaseModel):
                 return CallOutcome(result, "", exchange.usage, exchange.attempts)
             if result.kind is Kind.FATAL:
@@ -176,7 +167,7 @@ class ModelClient:
                 return CallOutcome(None, result.reason, exchange.usage, exchange.attempts, True, limit=result.reason)
             if result.kind is Kind.UNFORCED and self.unforce():
                 continue
-            if result.kind is Kind.EMPTY and may_repair and empties < self._settings.validation_retries:
+            if result.kind is Kind.EMPTY and empties < repairs:
                 empties += 1
             elif self._may_try_again(result, failures):
                 failures += 1
@@ -204,27 +195,31 @@ class ModelClient:
             await self._rate_limit.back_off(failures)
 
     async def _try(
-        self, prompt: Prompt, response_model: type[BaseModel], exchange: Exchange, *, may_repair: bool
+        self,
+        prompt: Prompt,
+        response_model: type[BaseModel],
+        exchange: Exchange,
+        repairs: int,
+        stand_in: StandIn | None,
     ) -> BaseModel | Failure:
-        given = exchange.take_given()
         try:
-            async with nullcontext() if given else self._rate_limit.turn():
+            async with nullcontext() if stand_in else self._rate_limit.turn():
                 async with asyncio.timeout(self._settings.timeout_s) as exchange.deadline:
-                    with on_stage(given):
-                        return await self._send(prompt, response_model, exchange, may_repair=may_repair)
+                    with on_stage(stand_in):
+                        return await self._send(prompt, response_model, exchange, repairs)
         except Exception as error:
             return failure_of(error, exchange.stop, exchange.is_answered, exchange.is_empty)
 
     async def _send(
-        self, prompt: Prompt, response_model: type[BaseModel], exchange: Exchange, *, may_repair: bool
+        self, prompt: Prompt, response_model: type[BaseModel], exchange: Exchange, repairs: int
     ) -> BaseModel:
         from instructor.core.hooks import Hooks
 
         hooks = Hooks()
         hooks.on("completion:kwargs", exchange.on_request)
         hooks.on("completion:response", exchange.on_response)
-        repairs = self._repairs(exchange, self._settings.validation_retries if may_repair else 0)
-        answer: BaseModel = await self._create(prompt, response_model, max_retries=repairs, hooks=hooks)
+        tries = self._tries(exchange, 1 + repairs)
+        answer: BaseModel = await self._create(prompt, response_model, max_retries=tries, hooks=hooks)
         return response_model.model_validate(redact_values(answer.model_dump()))  # a model may make up a secret
 
     async def _create(self, prompt: Prompt, response_model: type[BaseModel], **how: Any) -> Any:
@@ -248,7 +243,7 @@ class ModelClient:
             options["tool_choice"] = {"type": "auto"} if self.choice.provider == "anthropic" else "auto"
         return options
 
-    def _repairs(self, exchange: Exchange, most: int) -> Any:
+    def _tries(self, exchange: Exchange, most: int) -> Any:
         """Instructor's own loop sends a malformed answer back with what is wrong; nothing else is retried there."""
         from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
 
@@ -258,8 +253,154 @@ class ModelClient:
             await self._rate_limit.start()
 
         return AsyncRetrying(
-            stop=stop_after_attempt(1 + most),
+            stop=stop_after_attempt(most),
             retry=retry_if_exception(exchange.may_repair),
             sleep=between,
             reraise=True,
         )
+
+
+# Calls of command-line agents: one process for each, ended with all its children, and its answer checked.
+
+
+SHORTEST_TIMEOUT_S = 300.0
+"""Agents start slowly, and may wait for their own server: a shorter time-out of the settings is not meant for them."""
+MOST_RETRIES = 1
+"""A process that hangs or meets a busy server may have used up a part of the limit."""
+MOST_BYTES = 8 << 20
+SILENCE = "SLOWWAVE_READER"
+"""Set in the environment of such a process: hooks of slowwave do nothing in it."""
+_LOGIN_VARIABLES = """
+    APPDATA CLAUDE_CODE_OAUTH_TOKEN CLAUDE_CONFIG_DIR CODEX_HOME GOOGLE_CLOUD_PROJECT HOME LANG LC_ALL LC_CTYPE
+    LOCALAPPDATA LOGNAME NODE_EXTRA_CA_CERTS PATH SHELL SSL_CERT_DIR SSL_CERT_FILE SYSTEMROOT TMPDIR USER USERPROFILE
+    XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy
+    """.split()
+"""What a login needs. Keys are left out: who says yes to a subscription has not said yes to a bill."""
+
+
+class AgentClient(ModelClient):
+    """One agent as a model. `turn` is shared by the agents of a run: each process takes some 500 MB."""
+
+    def __init__(
+        self, choice: Choice, settings: LanguageSettings, rate_limit: RateLimit, turn: asyncio.Semaphore
+    ) -> None:
+        patience = {
+            "timeout_s": max(settings.timeout_s, SHORTEST_TIMEOUT_S),
+            "transient_retries": min(settings.transient_retries, MOST_RETRIES),
+        }
+        super().__init__(choice, settings.model_copy(update=patience), rate_limit)
+        self._agent, self._turn = AGENTS[choice.provider], turn
+
+    def open(self) -> Agent:
+        """The agent; `MissingDependency` where its program is not on the PATH."""
+        if shutil.which(self._agent.program) is None:
+            raise self._agent.missing()
+        return self._agent
+
+    async def close(self) -> None:
+        """Nothing is kept open."""
+
+    async def _send(
+        self, prompt: Prompt, response_model: type[BaseModel], exchange: Exchange, repairs: int
+    ) -> BaseModel:
+        text = prompt.text
+        while True:
+            answer = None
+            try:
+                answer = await self._reply(prompt.system, text, response_model, exchange)
+                return response_model.model_validate(redact_values(object_in(answer)), strict=False)
+            except (NoReply, ValidationError, ValueError) as error:
+                if not repairs or not exchange.may_repair(error):
+                    raise
+                repairs -= 1
+                wrong = "no JSON" if not isinstance(error, ValidationError) else message_of(error)
+                text = prompt.text + f"\n\nYour last answer could not be used ({wrong}). Answer with the JSON object."
+
+    async def _reply(self, system: str, text: str, response_model: type[BaseModel], exchange: Exchange) -> object:
+        """One process; what it may have used up counts, also where no answer came."""
+        if exchange.deadline is not None:
+            exchange.deadline.reschedule(None)
+        async with self._turn:
+            exchange.on_request()
+            with tempfile.TemporaryDirectory(prefix=READER, ignore_cleanup_errors=True) as folder:
+                request = Request(system, text, response_model.model_json_schema(), self.choice.model, Path(folder))
+                try:
+                    reply = await _run(self._agent, request)
+                except (NoReply, AnswerTooLong, TimeoutError, asyncio.CancelledError):
+                    exchange.usage = exchange.usage + Usage(calls=1)
+                    raise
+        paid = SimpleNamespace(input_tokens=reply.tokens_in, output_tokens=reply.tokens_out)
+        exchange.on_response(SimpleNamespace(stop_reason=reply.stop, usage=paid))
+        exchange.usage = exchange.usage + Usage(usd=reply.usd)
+        return reply.answer
+
+
+async def _run(agent: Agent, request: Request) -> AgentReply:
+    """The reply of one process, or an `AgentError`."""
+    command = agent.command(request)
+    environment = _environment(os.environ) | agent.environment(request)
+    program = shutil.which(agent.program)
+    if program is None:
+        raise agent.missing()
+    async with _started(program, command, environment, request.folder) as process:
+        code, output, errors = await _talk(process, agent.input(request).encode())
+    if len(output) >= MOST_BYTES:
+        raise AnswerTooLong(f"{agent.label} wrote more than {MOST_BYTES >> 20} MB.")
+    shown = output.decode(errors="replace").strip()
+    try:
+        return agent.reply(shown)
+    except (ValueError, KeyError, IndexError, AttributeError, TypeError):
+        noticed = errors.decode(errors="replace").strip()
+        raise agent.failure(noticed if code and noticed else shown or noticed, code) from None
+
+
+async def _talk(process: asyncio.subprocess.Process, words: bytes) -> tuple[int, bytes, bytes]:
+    """Exit code and both outputs; each up to the most bytes, and a process that writes more is ended."""
+
+    async def written() -> None:
+        assert process.stdin is not None
+        with suppress(BrokenPipeError, ConnectionResetError):
+            process.stdin.write(words)
+            await process.stdin.drain()
+        process.stdin.close()
+
+    async def read(stream: asyncio.StreamReader | None) -> bytes:
+        assert stream is not None
+        found = bytearray()
+        while part := await stream.read(1 << 16):  # to the end: a process has not ended for asyncio before its pipes
+            if len(found) < MOST_BYTES:
+                found += part
+            else:
+                end(process.pid)
+        return bytes(found)
+
+    _, output, errors = await asyncio.gather(written(), read(process.stdout), read(process.stderr))
+    return await process.wait(), output, errors
+
+
+@asynccontextmanager
+async def _started(
+    program: str, arguments: list[str], environment: Mapping[str, str], folder: Path
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A process in a group of its own; whatever is left of the group is ended with the block."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        program, *arguments, stdin=pipe, stdout=pipe, stderr=pipe,
+        cwd=folder, env=dict(environment), start_new_session=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        end(process.pid)
+        with suppress(ProcessLookupError):
+            await asyncio.shield(process.wait())
+
+
+def end(group: int) -> None:
+    """End all processes of a group that are left."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def _environment(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: environ[name] for name in _LOGIN_VARIABLES if name in environ} | {SILENCE: "1"}

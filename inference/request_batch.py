@@ -9,7 +9,6 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
@@ -20,9 +19,8 @@ from slowwave.common.records import LedgerEntry, Prompt, Usage
 from slowwave.common.text import as_json
 
 from .budget import Budget
-from .ledger import Bookkeeper, ledger_key, prompt_hash, schema_hash
+from .ledger import Bookkeeper, ledger_key, note_call, prompt_hash, schema_hash
 from .remote import BATCH_SHARE, CallOutcome, ModelClient
-from .telemetry import note_call
 
 Role = Literal["extract", "resolve", "consolidate", "summarize", "judge", "answer"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -111,15 +109,11 @@ class RequestBatch(Generic[T]):
         """The expected cost of each in a batch."""
         return [self.estimate(each, BATCH_SHARE) for each in pending]
 
-    async def keep(self, pending: PendingPrompt, outcome: CallOutcome, unless_since: datetime | None = None) -> bool:
-        """Record the outcome of a call, then answer; raises errors that every other prompt would meet, too.
-
-        False, and nothing is done, if another run wrote its own down since that moment.
-        """
+    async def keep(self, pending: PendingPrompt, outcome: CallOutcome) -> None:
+        """Record the outcome of a call, then answer; raises errors that every other prompt would meet, too."""
         entry = filled(pending.blank, outcome)
-        is_recorded = bool(outcome.usage.calls) or not (outcome.is_transient or outcome.fatal)
-        if is_recorded and not await self.books.record(entry.after(pending.earlier), unless_since):
-            return False
+        if outcome.usage.calls or not (outcome.is_transient or outcome.fatal):
+            await self.books.record(entry.after(pending.earlier))
         note_call(entry)
         if outcome.fatal is not None:
             raise outcome.fatal
@@ -129,7 +123,6 @@ class RequestBatch(Generic[T]):
             value, outcome.error or None, outcome.usage, may_retry=may_retry, is_transient=is_transient
         )
         self._finish(pending, answer)
-        return True
 
     def skip(self, pending: PendingPrompt) -> None:
         """Leave the prompt to a later run."""

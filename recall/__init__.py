@@ -2,17 +2,15 @@
 
 From a question to an answer
 - `recaller`: the path of a question; it calls most of the next
-- `question`: a query with its vector, and what may answer it
+- `question`: a query with its vector, and the facts that may answer it
 - `search`: messages by words, facts by meaning, in one order
-- `possible_answers`: the facts that found messages support
 - `graphs`: relations in memory
 - `walks`: which relations lead on from the question
 - `search_results`: the final order of facts with names and sources, and passages
 - `context`: the block of text for the prompt of another model
 - `ask`: a model answers from that block
 - `access_events`: which facts and entities reads returned
-- `kept`: what is read once, as long as no commit changes it
-- `loop`: one event loop, so that plain calls read in parallel
+- `loop`: one event loop, so that plain calls read in parallel; what is read once
 - `ranking`: in which order facts and entities are recalled
 
 What is known of one thing
@@ -22,11 +20,11 @@ What is known of one thing
 - `history`: earlier versions, chains, the archive, and `why`
 - `doubts`: conflicts and pending beliefs
 - `sources`: documents and conversations
-- `communities`, `aspects`: groups of entities, and aspects of a life
+- `groups`: aspects of a life, and communities of entities
 
 The memory as a whole
 - `overview`, `report`: its state and cost, and its health
 - `proposals`: what waits for a person
-- `atlas`, `atlas_facts`: the data of the atlas
-- `export`, `export_files`: everything in files, and how they are read back
+- `atlas`: the data of the atlas
+- `export`: everything in files, and how they are read back; `readable_exports`: the graph, and a page for each entity
 """

@@ -29,7 +29,7 @@ from storage.rows import empty_frame
 from storage.store import Store
 from storage.warm import Tables
 
-from .kept import rows_where
+from .loop import rows_where
 
 BUFFERED = 500
 FACTS, ENTITIES, QUERIES = "retrieval_events", "entity_access_log", "recalled_queries"

@@ -1,7 +1,8 @@
-"""The data of the atlas: a memory at one commit."""
+"""The data of the atlas: a memory at one commit, and its facts with their entities, times, reasons and sources."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -9,23 +10,213 @@ import numpy as np
 import polars as pl
 
 from slowwave.common.settings import AspectSettings
-from slowwave.common.validity import live_sql
+from slowwave.common.validity import is_live, live_sql
 from slowwave.graph.community_detection import places_of
 from slowwave.graph.map_layout import lay_out
+from slowwave.lifecycle.usage_scores import survivors
 from storage.snapshots import Snapshot
 from storage.store import Store
 
-from .aspects import aspects
-from .atlas_facts import AtlasLimits, Chosen, atlas_facts, chosen_facts
-from .communities import MEMBERS, summarised_communities
+from .facts import ALL
+from .groups import MEMBERS, aspects, summarised_communities
+
+_WAS_TRUE = ("active", "superseded", "archived")
+
+
+def is_told() -> pl.Expr:
+    """Whether the map has a fact (status, valid_from, valid_to, replaced_by), from its beginning to its end.
+
+    What was never true is not told, nor a wording that another one absorbed, which begins no later and ends as it does.
+    """
+    start, end = pl.col("valid_from"), pl.col("valid_to")
+    is_absorbed = pl.col("replaced_by").is_not_null() & end.is_null()
+    is_a_time = start.is_not_null() & (end.is_null() | (end > start))
+    return pl.col("status").is_in(_WAS_TRUE) & is_a_time & ~is_absorbed
+
+
+BELIEVED = "status IN ('active', 'superseded', 'archived', 'retracted')"
+"""What was ever believed: candidates and rejected ones never were."""
+_CHOICE = (
+    "id", "kind", "subject_id", "object_id", "owner_entity_id", "status", "valid_from", "valid_to", "expired_at",
+    "replaced_by", "mentions",
+)  # fmt: skip
+_TEXT = (
+    "id", "statement", "predicate", "object_text", "status_reason", "confidence", "aspect_slugs", "pinned",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AtlasLimits:
+    """The most that is shown; the rest is counted: rows, rows for each entity or fact, and characters of texts."""
+
+    entities: int = 5_000
+    relations: int = 20_000
+    observations: int = 20_000
+    observations_each: int = 40
+    sources_each: int = 3
+    aliases: int = 8
+    text: int = 400
+    quote: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The choice. `entities`: id, degree; `facts`: the columns of the choice with `s`, `t`, places of entities.
+
+    `changes` are the seconds at which something began or ended in the whole store. `left_out` counts the rest.
+    """
+
+    entities: pl.DataFrame
+    facts: pl.DataFrame
+    changes: pl.Series
+    left_out: dict[str, int]
+
+
+def chosen_facts(snapshot: Snapshot, now: datetime, limits: AtlasLimits) -> Chosen:
+    """The entities with the most live relations, and the facts about them: live ones first, then the latest."""
+    facts = _believed(snapshot, now)
+    everyone = _ranked(snapshot, facts)
+    entities = everyone.head(limits.entities).select("id", "degree")
+    placed = _placed(facts, entities)
+    order = placed.sort("live", "valid_from", "id", descending=[True, True, False], nulls_last=True)
+    relations = order.filter(pl.col("t").is_not_null())
+    alone = order.filter(pl.col("t").is_null())
+    few = alone.filter(pl.int_range(pl.len()).over("s") < limits.observations_each)
+    chosen = pl.concat([relations.head(limits.relations), few.head(limits.observations)])
+    left_out = {"entities": len(everyone) - len(entities), "facts": len(facts) - len(chosen)}
+    shown = facts.filter(is_told())
+    changes = pl.concat([shown["valid_from"], shown["valid_to"]]).drop_nulls().dt.epoch("s")
+    return Chosen(entities, chosen, changes, left_out)
+
+
+def _believed(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
+    """Every fact that was ever believed: whether it is `live`, and its ends as entities of today.
+
+    `s` is whom it is about and `o` the other end of a relation, or the first entity that it mentions; null where there
+    is none, or it is the same entity.
+    """
+    rows = pl.concat([snapshot.frame(name, BELIEVED, _CHOICE) for name in ALL])
+    merged = snapshot.frame("entities", "merged_into IS NOT NULL", ["id", "merged_into"])
+    heirs = survivors(dict(merged.iter_rows()))
+    subject, owner, other = (pl.col(f"{end}_id").replace(heirs) for end in ("subject", "owner_entity", "object"))
+    other = pl.coalesce(other, pl.col("mentions").list.first().replace(heirs))
+    is_tie = pl.col("kind").is_in(["relation", "observation"])
+    is_edge = is_tie & subject.is_not_null() & (other != subject)
+    return rows.unique("id", keep="first", maintain_order=True).with_columns(
+        live=is_live(now),
+        s=pl.when(is_edge).then(subject).otherwise(pl.coalesce(owner, subject)),
+        o=pl.when(is_edge).then(other),
+    )
+
+
+def _ranked(snapshot: Snapshot, facts: pl.DataFrame) -> pl.DataFrame:
+    """All entities of the atlas: most live relations first, then most facts; archived ones if they have facts."""
+    entities = snapshot.frame("entities", "merged_into IS NULL", ["id", "name", "status"])
+    ends = pl.concat([facts.select(id=end, live="live", is_edge=pl.col("o").is_not_null()) for end in ("s", "o")])
+    counts = ends.group_by("id").agg(degree=(pl.col("live") & pl.col("is_edge")).sum(), facts=pl.len())
+    ranked = entities.join(counts, on="id", how="left").with_columns(
+        pl.col("degree", "facts").fill_null(0).cast(pl.Int64), kept=pl.col("status").fill_null("active") != "archived"
+    )
+    return ranked.filter(pl.col("kept") | (pl.col("facts") > 0)).sort(
+        "kept", "degree", "facts", "name", "id", descending=[True, True, True, False, False]
+    )
+
+
+def _placed(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
+    """Facts of which every end is among the entities, with `s` and `t` as places there; `t` is null for one end."""
+    index = entities.select("id").with_row_index("place")
+    starts = facts.rename({"s": "subject"}).join(index.rename({"place": "s"}), left_on="subject", right_on="id")
+    both = starts.join(index.rename({"place": "t"}), left_on="o", right_on="id", how="left")
+    return both.filter(pl.col("t").is_not_null() | pl.col("o").is_null()).drop("subject", "o")
+
+
+def atlas_facts(snapshot: Snapshot, chosen: Chosen, limits: AtlasLimits) -> dict[str, Any]:
+    """One column per property, in the order of the chosen facts; words that repeat are places in a list of their own.
+
+    `by` is the place of the fact that took this one's place, -1 where there is none or it is not shown. A fact is told
+    from `from` to `to`; `spans` has by place those that are never told, empty. `said` is by place what was said (where,
+    which message, who, when, the words), as much as the limits allow.
+    """
+    ids = chosen.facts["id"]
+    texts = pl.concat([snapshot.by_ids(name, ids, _TEXT) for name in ALL]).unique("id", keep="first")
+    rows = chosen.facts.join(texts, on="id", how="left", maintain_order="left")
+    index = dict(zip(ids, range(len(ids)), strict=True))
+    untold = rows.with_row_index("place").filter(~is_told())["place"]
+    rows = rows.with_columns(
+        pl.col("valid_from", "valid_to").dt.epoch("s"),
+        pl.col("statement").fill_null("").str.slice(0, limits.text),
+        pl.col("object_text", "status_reason").str.slice(0, limits.quote),
+        by=pl.col("replaced_by").replace_strict(index, default=-1, return_dtype=pl.Int64),
+    )
+    coded = {name: _coded(rows[column]) for name, column in (("p", "predicate"), ("st", "status"))}
+    return {
+        "id": ids.to_list(),
+        "s": rows["s"].to_list(),
+        "t": rows["t"].to_list(),
+        "text": rows["statement"].to_list(),
+        "object": rows["object_text"].to_list(),
+        "from": rows["valid_from"].to_list(),
+        "to": rows["valid_to"].to_list(),
+        "live": rows["live"].fill_null(False).cast(pl.Int8).to_list(),
+        "pinned": rows["pinned"].fill_null(False).cast(pl.Int8).to_list(),
+        "confidence": rows["confidence"].fill_null(0.0).round(2).to_list(),
+        "reason": rows["status_reason"].to_list(),
+        "by": rows["by"].to_list(),
+        "aspects": rows["aspect_slugs"].fill_null([]).to_list(),
+        **{name: codes for name, (codes, _) in coded.items()},
+        "predicates": coded["p"][1],
+        "statuses": coded["st"][1],
+        "spans": {str(place): [] for place in untold},
+        **_sources(snapshot, ids, index, limits),
+    }
+
+
+def _coded(values: pl.Series) -> tuple[list[int], list[str]]:
+    """Places in the list of different values, and that list, in order of the alphabet."""
+    names = values.fill_null("").unique().sort()
+    codes = values.fill_null("").replace_strict(names, range(len(names)), return_dtype=pl.Int64)
+    return codes.to_list(), names.to_list()
+
+
+def _sources(snapshot: Snapshot, ids: pl.Series, index: dict[str, int], limits: AtlasLimits) -> dict[str, Any]:
+    """The sources by place of the fact, earliest first; `said_count` is their whole number, where it is larger."""
+    evidence = snapshot.by_ids("fact_evidence", ids, ["fact_id", "message_id", "quote", "occurred_at"], key="fact_id")
+    columns = ["id", "conversation_id", "message_id", "speaker", "role", "occurred_at"]
+    messages = snapshot.by_ids("messages", evidence["message_id"], columns)
+    both = evidence.join(messages, left_on="message_id", right_on="id", how="left", suffix="_said").with_columns(
+        at=pl.coalesce("occurred_at", "occurred_at_said").dt.epoch("s"),
+        place=pl.col("fact_id").replace_strict(index, return_dtype=pl.Int64),
+        message=pl.coalesce("message_id_said", "message_id"),
+        who=pl.coalesce("speaker", "role"),
+        where=pl.col("conversation_id").str.split("/").list.last(),  # of a document only its name
+        quote=pl.col("quote").fill_null("").str.slice(0, limits.quote),
+    )
+    both = both.sort("place", "at", "message")
+    counts = both.group_by("place", maintain_order=True).len()
+    few = both.filter(pl.int_range(pl.len()).over("place") < limits.sources_each)
+    where, conversations = _coded(few["where"])
+    who, speakers = _coded(few["who"])
+    rows = zip(few["place"], where, few["message"], who, few["at"], few["quote"], strict=True)
+    sources: dict[str, list[list[Any]]] = {}
+    for place, *row in rows:
+        sources.setdefault(str(place), []).append(row)
+    more = counts.filter(pl.col("len") > limits.sources_each)
+    return {
+        "said": sources,
+        "said_count": {str(place): count for place, count in more.iter_rows()},
+        "conversations": conversations,
+        "speakers": speakers,
+    }
+
+
+# The data of the atlas.
+
 
 # The whole: one memory as plain data, in columns, bounded, with the places of its entities on the map.
 
 
 FORMAT = 1
 DAY = 86_400
-LEAST_REACH = (30 * 365 * DAY, 3 * 365 * DAY)
-"""Seconds before and after the middle half of all changes that the axis of time always has room for."""
 ROOM = 0.5
 """How much the room of an entity on the map grows with the root of its degree."""
 
@@ -50,7 +241,7 @@ def atlas_data(
         "namespace": store.namespace,
         "commit": snapshot.sequence,
         "now": int(now.timestamp()),
-        "reach": _reach(chosen.changes.to_numpy(), int(now.timestamp())),
+        "reach": _reach(chosen.changes.sort(), int(now.timestamp())),
         "counts": _counts(snapshot, now),
         "left_out": chosen.left_out,
         "entities": _entities(snapshot, chosen, member_of, limits),
@@ -60,18 +251,10 @@ def atlas_data(
     }
 
 
-def _reach(changes: np.ndarray[Any, np.dtype[np.int64]], now: int) -> tuple[int, int]:
-    """The first and the last second of the axis of time: of all changes but those that lie far off, which are slips.
-
-    Far off is what lies further from the middle half of the changes than three times its width, and than `LEAST_REACH`.
-    """
-    if not len(changes):
-        return now - DAY, now
-    low, high = np.quantile(changes, (0.25, 0.75))
-    before, after = (max(3 * (high - low), least) for least in LEAST_REACH)
-    usual = changes[(changes >= low - before) & (changes <= max(high, now) + after)]
-    last = max(now, int(usual.max(initial=now)))
-    return min(int(usual.min(initial=now)), last - DAY), last
+def _reach(changes: pl.Series, now: int) -> tuple[int, int]:
+    """The first and the last second of the axis of time, of a day at least."""
+    last = max([now, *changes.tail(1)])
+    return min([now, last - DAY, *changes.head(1)]), last
 
 
 def _counts(snapshot: Snapshot, now: datetime) -> dict[str, int]:

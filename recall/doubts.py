@@ -20,7 +20,7 @@ from storage.rows import quoted
 from storage.snapshots import Snapshot
 from storage.warm import Tables
 
-from .kept import Kept, rows_where
+from .loop import Kept, rows_where
 
 PENDING = "kind = 'implicit_conflict' AND outcome = 'pending'"
 PAIR = ("a_id", "b_id", "at", "expires_at")

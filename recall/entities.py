@@ -32,7 +32,7 @@ from storage.warm import Tables, with_cosines
 
 from .access_events import TABLES as USE_TABLES
 from .access_events import Known
-from .kept import Kept
+from .loop import Kept
 from .question import Question
 
 if TYPE_CHECKING:

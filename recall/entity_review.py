@@ -55,22 +55,24 @@ def duplicates_of(
         if not 0.0 <= given <= 1.0:
             raise UnusableInput(f"A threshold of {given} is out of range.", "It is a number from 0 to 1.")
     entity = find_entity(snapshot, now, name)
-    facts = _with_vectors(snapshot, now, f"owner_entity_id = {quoted(entity.id)}")
-    return _reviewed(
-        facts, snapshot.dims, entity.id, entity.name, SimilarityThresholds(threshold, containment_threshold), limit
-    )
+    likeness = SimilarityThresholds(threshold, containment_threshold)
+    return duplicates_among(snapshot, now, {entity.id: entity.name}, limit, likeness)[0]
 
 
 def duplicates_among(
-    snapshot: Snapshot, now: datetime, entities: Mapping[str, str], limit: int
+    snapshot: Snapshot,
+    now: datetime,
+    entities: Mapping[str, str],
+    limit: int | None,
+    likeness: SimilarityThresholds = SimilarityThresholds(),  # noqa: B008 (frozen)
 ) -> tuple[DuplicateReport, ...]:
-    """`duplicates_of` with its defaults for several entities, name by id, read at once; in their order (S0-28)."""
+    """`duplicates_of` for several entities, name by id, read at once; in their order (S0-28)."""
     if not entities:
         return ()
     facts = _with_vectors(snapshot, now, f"owner_entity_id IN ({', '.join(map(quoted, entities))})")
     parts = facts.partition_by("owner_entity_id", as_dict=True)
     return tuple(
-        _reviewed(parts.get((id_,), facts.clear()), snapshot.dims, id_, name, SimilarityThresholds(), limit)
+        _reviewed(parts.get((id_,), facts.clear()), snapshot.dims, id_, name, likeness, limit)
         for id_, name in entities.items()
     )
 

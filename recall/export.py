@@ -2,36 +2,229 @@
 
 from __future__ import annotations
 
-import html
+import hmac
 import json
-import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from io import BytesIO
+from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, get_args
-from xml.sax.saxutils import escape, quoteattr
+from shutil import copyfile
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO, Literal
 
 import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from slowwave.common.errors import StoreMismatch, UnusableInput
-from slowwave.common.text import readable
-from slowwave.common.validity import live_sql
-from slowwave.graph.graph import NAMED_WITH
 from storage.export_key import own_key
 from storage.reembedding import batches
+from storage.rows import empty_frame, filled
 from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.tables import SCHEMA_VERSION, TABLES
 
-from .export_files import Seal, SealCheck, check_seal, sealed, write_jsonl, write_parquet
+from .readable_exports import what_it_holds, write_graph, write_pages
 
-Format = Literal["jsonl", "parquet", "graphml", "markdown"]
-FORMATS: tuple[Format, ...] = get_args(Format)
-LOSSLESS = ("jsonl", "parquet")
+PART = 1 << 20
+
+
+@contextmanager
+def private_copy(folder: Path) -> Iterator[Path]:
+    """A copy of the files of an export that vanishes afterwards: what was checked in it cannot be changed by others.
+
+    Raises `UnusableInput` where a file cannot be read or there is no room.
+    """
+    with TemporaryDirectory(prefix="slowwave-import-") as place:
+        try:
+            for path in folder.iterdir():
+                if path.is_file():
+                    copyfile(path, Path(place, path.name))
+        except OSError as error:
+            raise UnusableInput(
+                f"{str(folder)!r} cannot be read: {error}.", "Export it again, or set TMPDIR to a place with more room."
+            ) from error
+        yield Path(place)
+
+
+# The seal of an export: keyed digests (HMAC-SHA256) of its files and of its manifest. Whoever has no key of the store
+# can change a file or the manifest, put files of two exports together or leave one out, but cannot make the digests
+# that belong to it.
+
+
+Standing = Literal["whole", "changed", "unknown key", "no seal"]
+
+_DIGEST = "sha256"
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """`key_id` tells keys apart without giving one away, `files` has the digest of each file by its name.
+
+    `manifest` is the digest of everything else that the manifest says, these two included.
+    """
+
+    key_id: str
+    files: Mapping[str, str]
+    manifest: str
+
+
+@dataclass(frozen=True, slots=True)
+class SealCheck:
+    """The result of a check of a seal with some keys, and the reason in words."""
+
+    standing: Standing
+    reason: str
+
+
+def sealed(key: bytes, folder: Path, names: Sequence[str], manifest: Mapping[str, Any]) -> Seal:
+    """The seal of these files, and of what the manifest says of them (plain data)."""
+    digests = {name: _of_file(key, folder, name) for name in names}
+    return Seal(_key_id(key), digests, _of_manifest(key, manifest, digests))
+
+
+def check_seal(
+    seal: Seal | None, folder: Path, names: Sequence[str], manifest: Mapping[str, Any], keys: Sequence[bytes]
+) -> SealCheck:
+    """Whether these files, and what the manifest says, are as they were when one of the keys sealed them.
+
+    Raises `UnusableInput` for a file that cannot be read.
+    """
+    if seal is None:
+        return SealCheck("no seal", "It has no seal.")
+    key = next((each for each in keys if _is_same(_key_id(each), seal.key_id)), None)
+    if key is None:
+        return SealCheck("unknown key", "It was sealed with a key that is not known here.")
+    if not _is_same(_of_manifest(key, manifest, seal.files), seal.manifest):
+        return SealCheck("changed", "What its manifest says was changed after it was written.")
+    wrong = [name for name in names if not _is_same(_of_file(key, folder, name), seal.files.get(name, ""))]
+    if wrong:
+        return SealCheck("changed", f"Changed after it was written: {', '.join(wrong)}.")
+    return SealCheck("whole", "It is as it was written.")
+
+
+def _is_same(ours: str, given: str) -> bool:
+    return hmac.compare_digest(ours.encode(), given.encode("utf-8", "replace"))
+
+
+def _key_id(key: bytes) -> str:
+    return hmac.digest(key, b"slowwave export key", _DIGEST).hex()[:16]
+
+
+def _of_file(key: bytes, folder: Path, name: str) -> str:
+    """The digest of a file under its name, so that no file can stand for another."""
+    digest = hmac.new(key, b"slowwave export file\0" + name.encode() + b"\0", _DIGEST)
+    try:
+        with (folder / name).open("rb") as file:
+            while chunk := file.read(PART):
+                digest.update(chunk)
+    except OSError as error:
+        raise UnusableInput(f"The file {name} cannot be read: {error}.", "Export it again.") from error
+    return digest.hexdigest()
+
+
+def _of_manifest(key: bytes, manifest: Mapping[str, Any], files: Mapping[str, str]) -> str:
+    body = json.dumps([dict(manifest), dict(files)], sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hmac.new(key, b"slowwave export manifest\0" + body.encode(), _DIGEST).hexdigest()
+
+
+# Rows in files, one file for each table: written and read in batches, so that no table has to fit into memory.
+
+
+HAS_VECTOR = "has_vector"
+"""Column in the place of a vector that is left out: whether there was one."""
+_TIME = "%Y-%m-%dT%H:%M:%S%.6fZ"
+_LINES = 5_000
+
+
+def write_jsonl(snapshot: Snapshot, name: str, folder: Path, with_vectors: bool) -> int:
+    """Write a table as JSON lines, times in UTC; returns its rows."""
+    count = 0
+    with (folder / f"{name}.jsonl").open("wb") as file:
+        for rows in _rows(snapshot, name, with_vectors):
+            texts = [pl.col(c).dt.strftime(_TIME) for c, kind in rows.schema.items() if isinstance(kind, pl.Datetime)]
+            rows.with_columns(texts).write_ndjson(file)
+            count += len(rows)
+    return count
+
+
+def write_parquet(snapshot: Snapshot, name: str, folder: Path, with_vectors: bool) -> int:
+    """Write a table as Parquet; returns its rows."""
+    import pyarrow.parquet as pq
+
+    schema = _shape(name, snapshot.dims, with_vectors).to_arrow().schema
+    count = 0
+    with pq.ParquetWriter(folder / f"{name}.parquet", schema, compression="zstd") as file:
+        for rows in _rows(snapshot, name, with_vectors):
+            file.write_table(rows.to_arrow().cast(schema))
+            count += len(rows)
+    return count
+
+
+def _rows(snapshot: Snapshot, name: str, with_vectors: bool) -> Iterator[pl.DataFrame]:
+    """All rows of a table, some thousands at a time; columns that it did not have at that commit are empty."""
+    existing = set(snapshot.handle(name).schema.names)
+    whole = empty_frame(name, snapshot.dims).schema
+    for rows in batches(snapshot, name, [column for column in whole if column in existing]):
+        full = filled(rows, whole).select(pl.col(column).cast(kind) for column, kind in whole.items())
+        yield full if with_vectors else _without_vector(full)
+
+
+def _without_vector(rows: pl.DataFrame) -> pl.DataFrame:
+    if "vector" not in rows.columns:
+        return rows
+    return rows.with_columns(pl.col("vector").is_not_null().alias(HAS_VECTOR)).drop("vector")
+
+
+def _shape(name: str, dims: int, with_vectors: bool) -> pl.DataFrame:
+    """A frame without rows that has the columns of the file."""
+    empty = empty_frame(name, dims)
+    return empty if with_vectors else _without_vector(empty)
+
+
+def read_rows_of(folder: Path, format: str, name: str, dims: int, has_vectors: bool) -> Iterator[pl.DataFrame]:
+    """The rows of a table's file, some thousands at a time; raises `UnusableInput` where it cannot be read."""
+    own, shape = f"{name}.{format}", _shape(name, dims, has_vectors)
+    try:
+        with (folder / own).open("rb") as file:
+            for rows in _from_lines(file, shape) if format == "jsonl" else _from_parquet(file):
+                yield filled(rows, shape.schema).select(pl.col(c).cast(kind) for c, kind in shape.schema.items())
+    except (OSError, pl.exceptions.PolarsError, ValueError) as error:
+        raise UnusableInput(f"The file {own} cannot be read: {error}.", "Export it again.") from error
+
+
+def _from_lines(file: BinaryIO, shape: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    times = [column for column, kind in shape.schema.items() if isinstance(kind, pl.Datetime)]
+    plain = {column: _as_text(kind) for column, kind in shape.schema.items()}
+    while lines := b"".join(islice(file, _LINES)):
+        rows = pl.read_ndjson(BytesIO(lines), schema=plain)
+        yield rows.with_columns(pl.col(times).str.to_datetime(_TIME, time_unit="us").dt.replace_time_zone("UTC"))
+
+
+def _as_text(kind: Any) -> Any:
+    if isinstance(kind, pl.Datetime):
+        return pl.String
+    return pl.List(kind.inner) if isinstance(kind, pl.Array) else kind
+
+
+def _from_parquet(file: BinaryIO) -> Iterator[pl.DataFrame]:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(file) as table:
+        for batch in table.iter_batches(_LINES):
+            rows = pl.from_arrow(batch)
+            assert isinstance(rows, pl.DataFrame)
+            yield rows
+
+
+# The files of an export: their seal, and the rows of tables in them, written and read in batches.
+
+
+LOSSLESS: Mapping[str, Callable[[Snapshot, str, Path, bool], int]] = {"jsonl": write_jsonl, "parquet": write_parquet}
+"""How a table is written: its snapshot, its name, the folder, and whether vectors come along."""
+FORMATS = (*LOSSLESS, "graphml", "markdown")
 MANIFEST = "manifest.json"
 KIND = "slowwave export"
 _VERSION = 2  # 1 had no seal
@@ -91,14 +284,14 @@ def export(
         raise UnusableInput(f"{format} holds no vectors.", f"Use {' or '.join(LOSSLESS)}.")
     key, unsealed = _key_of(store) if format in LOSSLESS else (None, "")
     snapshot = store.snapshot()
-    write: Mapping[str, Callable[[Path], dict[str, int]]] = {
-        "jsonl": lambda place: _tables(snapshot, place, write_jsonl, with_vectors),
-        "parquet": lambda place: _tables(snapshot, place, write_parquet, with_vectors),
-        "graphml": lambda place: write_graph(snapshot, now, place / f"{store.namespace}.graphml"),
-        "markdown": lambda place: write_pages(snapshot, now, place),
-    }
     with _new_folder(folder) as place:
-        counts = write[format](place)
+        if format in LOSSLESS:
+            counts = {name: LOSSLESS[format](snapshot, name, place, with_vectors) for name in TABLES}
+            holds = _holds(with_vectors)
+        else:
+            graph = place / f"{store.namespace}.graphml"
+            counts = write_graph(snapshot, now, graph) if format == "graphml" else write_pages(snapshot, now, place)
+            holds = what_it_holds(snapshot, format, counts)
         manifest = Manifest(
             kind=KIND,
             version=_VERSION,
@@ -111,7 +304,7 @@ def export(
             dims=snapshot.dims,
             has_vectors=with_vectors,
             counts=counts,
-            holds=f"{_holds(snapshot, format, counts, with_vectors)} {unsealed}".strip(),
+            holds=f"{holds} {unsealed}".strip(),
         )
         if key:
             manifest = manifest.sealed(key, place)
@@ -130,32 +323,10 @@ def _key_of(store: Store) -> tuple[bytes | None, str]:
         return None, f"It has no seal, because the store has no key and none can be written: {error.strerror}."
 
 
-def _holds(snapshot: Snapshot, format: Format, counts: Mapping[str, int], with_vectors: bool) -> str:
+def _holds(with_vectors: bool) -> str:
     """What the files hold and leave out, in a line."""
-    facts = snapshot.count("facts") + snapshot.count("facts_archive")
-    if format == "graphml":
-        edges, others = counts["facts"], counts["observations"]
-        return (
-            f"Holds {edges + others} of {facts} facts: {edges} live relations as edges, {others} live facts about one "
-            f"entity in its node. Left out: {facts - edges - others} facts that are over, archived, unsure or about no "
-            "entity; conversations, sources and history."
-        )
-    if format == "markdown":
-        unsure = sum(snapshot.count(name, UNSURE) for name in ("facts", "facts_archive"))
-        alone = facts - unsure - counts["facts"]
-        return (
-            f"Holds {counts['facts']} of {facts} facts. Left out: {unsure} candidates and rejected ones, {alone} about "
-            "no entity that has a page; conversations, communities and history."
-        )
     vectors = "" if with_vectors else "vectors, which import makes anew (--vectors takes them along), and "
     return f"Holds every row of every table. Left out: {vectors}the states before this commit."
-
-
-Write = Callable[[Snapshot, str, Path, bool], int]
-
-
-def _tables(snapshot: Snapshot, place: Path, write: Write, with_vectors: bool) -> dict[str, int]:
-    return {name: write(snapshot, name, place, with_vectors) for name in TABLES}
 
 
 @contextmanager
@@ -211,243 +382,3 @@ def read_manifest(path: Path) -> Manifest:
     if unknown := [name for name in manifest.counts if name not in TABLES]:
         raise StoreMismatch(f"This slowwave knows no table {unknown[0]!r}.", "Upgrade slowwave.")
     return manifest
-
-
-# A memory as GraphML: entities are nodes, live relations are edges; opens in Gephi, yEd, networkx, igraph.
-
-
-_NODE = {"name": "string", "type": "string", "observations": "string", "first_seen": "string", "last_seen": "string"}
-_EDGE = {
-    "relation": "string", "statement": "string", "confidence": "double", "evidence": "long", "polarity": "string",
-    "valid_from": "string", "valid_to": "string", "fact": "string",
-}  # fmt: skip
-_FACTS = (
-    "id", "subject_id", "object_id", "predicate", "statement", "confidence", "evidence_count", "polarity", "valid_from",
-    "valid_to",
-)  # fmt: skip
-_HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
-
-
-def write_graph(snapshot: Snapshot, now: datetime, path: Path) -> dict[str, int]:
-    """Write the graph; returns how many nodes and edges. A fact about one entity alone is an attribute of it.
-
-    `observations` counts these.
-    """
-    counts = Counter[str]()
-    with path.open("w", encoding="utf-8") as file:
-        file.write(_HEAD)
-        for kind, columns in (("node", _NODE), ("edge", _EDGE)):
-            file.writelines(
-                f'<key id="{kind}_{name}" for="{kind}" attr.name="{name}" attr.type="{type_}"/>\n'
-                for name, type_ in columns.items()
-            )
-        file.write('<graph id="memory" edgedefault="directed">\n')
-        nodes = _put(file, _nodes(snapshot, now, counts))
-        edges = _put(file, _edges(snapshot, now))
-        _put(file, _mentions(snapshot, now))
-        file.write("</graph>\n</graphml>\n")
-    return {"entities": nodes, "facts": edges, "observations": counts["observations"]}
-
-
-def _put(file: Any, lines: Iterator[str]) -> int:
-    count = 0
-    for line in lines:
-        file.write(line)
-        count += 1
-    return count
-
-
-def _nodes(snapshot: Snapshot, now: datetime, counts: Counter[str]) -> Iterator[str]:
-    columns = ["id", "name", "entity_type", "first_seen_at", "last_seen_at"]
-    for rows in batches(snapshot, "entities", columns):
-        about = snapshot.by_ids(
-            "facts",
-            rows["id"],
-            ["subject_id", "statement"],
-            key="subject_id",
-            where=f"{live_sql(now)} AND object_id IS NULL",
-        )
-        statements = dict(about.group_by("subject_id").agg(pl.col("statement").sort()).iter_rows())
-        for id_, name, type_, first, last in rows.select(columns).iter_rows():
-            lines = statements.get(id_, [])
-            counts["observations"] += len(lines)
-            data = {"name": name, "type": type_, "observations": "\n".join(lines), "first_seen": first,
-                    "last_seen": last}  # fmt: skip
-            yield f"<node id={quoteattr(_plain(id_))}>{_data('node', data)}</node>\n"
-
-
-def _edges(snapshot: Snapshot, now: datetime) -> Iterator[str]:
-    where = f"{live_sql(now)} AND subject_id IS NOT NULL AND object_id IS NOT NULL"
-    for rows in batches(snapshot, "facts", list(_FACTS), where):
-        for fact in rows.iter_rows(named=True):
-            values = {
-                "relation": fact["predicate"],
-                "statement": fact["statement"],
-                "confidence": fact["confidence"],
-                "evidence": fact["evidence_count"],
-                "polarity": fact["polarity"],
-                "valid_from": fact["valid_from"],
-                "valid_to": fact["valid_to"],
-                "fact": fact["id"],
-            }
-            yield _edge(fact["id"], fact["subject_id"], fact["object_id"], values)
-
-
-def _mentions(snapshot: Snapshot, now: datetime) -> Iterator[str]:
-    """A line for each further entity that a fact names."""
-    where = f"{live_sql(now)} AND subject_id IS NOT NULL AND array_length(mentions) > 0"
-    for rows in batches(snapshot, "facts", ["id", "subject_id", "mentions"], where):
-        for fact, subject, named in rows.select("id", "subject_id", "mentions").iter_rows():
-            for number, other in enumerate(named):
-                yield _edge(f"{fact}.{number}", subject, other, {"relation": NAMED_WITH, "fact": fact})
-
-
-def _edge(name: str, source: str, target: str, values: Mapping[str, Any]) -> str:
-    ends = f"source={quoteattr(_plain(source))} target={quoteattr(_plain(target))}"
-    return f"<edge id={quoteattr(_plain(name))} {ends}>{_data('edge', values)}</edge>\n"
-
-
-def _data(kind: str, values: Mapping[str, Any]) -> str:
-    return "".join(
-        f'<data key="{kind}_{name}">{escape(_plain(value))}</data>'
-        for name, value in values.items()
-        if value not in (None, "")
-    )
-
-
-def _plain(value: Any) -> str:
-    """A value as XML can hold it."""
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return "".join(sign if sign >= " " or sign in "\t\n" else " " for sign in readable(str(value)))
-
-
-# A memory as a folder of Markdown: a page for each entity with its facts and where they come from, and an index. The
-# pages link each other by name, as in an Obsidian vault. Stored text is shown as text: nothing in it is markup.
-
-
-PAGES = "entities"
-INDEX = "index.md"
-_NAME_BYTES = 120
-_UNSAFE = re.compile(r"[\x00-\x1f\x7f<>:\"/\\|?*#^\[\]%`]+")
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
-_SIGNS = re.compile(r"([\\`*_{}\[\]()#+!|~^$>-])")
-_PAGE_FACTS = (
-    "id", "subject_id", "object_id", "statement", "status", "valid_from", "valid_to", "confidence", "message_id",
-)  # fmt: skip
-UNSURE = "status IN ('candidate', 'rejected')"
-"""Facts that no page tells."""
-_LEARNED = "status NOT IN ('candidate', 'rejected')"
-
-
-def write_pages(snapshot: Snapshot, now: datetime, folder: Path) -> dict[str, int]:
-    """Write the pages; returns how many pages, and how many facts are on them."""
-    (folder / PAGES).mkdir()
-    files = page_names(snapshot.frame("entities", columns=["id", "name"]))
-    live = set(snapshot.frame("facts", live_sql(now), ["id"])["id"])
-    count = 0
-    for rows in batches(
-        snapshot, "entities", ["id", "name", "entity_type", "summary", "first_seen_at", "last_seen_at"]
-    ):
-        for entity, facts, names in _with_facts(snapshot, rows):
-            count += len(facts)
-            page = _page(entity, facts, names, files, live)
-            (folder / PAGES / f"{files[entity['id']]}.md").write_text(page, encoding="utf-8")
-    (folder / INDEX).write_text(_index(snapshot, files, now), encoding="utf-8")
-    return {"entities": len(files), "facts": count}
-
-
-def page_names(entities: pl.DataFrame) -> dict[str, str]:
-    """The file name of each entity (id, name), without its ending: safe on every system, and unlike all others."""
-    taken: dict[str, str] = {}
-    found: dict[str, str] = {}
-    for id_, name in entities.sort("id").iter_rows():
-        safe = safe_name(name or "")
-        if safe.casefold() in taken or not safe:
-            safe = f"{safe or 'entity'} ({id_})"
-        taken[safe.casefold()] = id_
-        found[id_] = safe
-    return found
-
-
-def safe_name(name: str) -> str:
-    """A name that may be a file: no path, no sign that a system or a link gives a meaning, not too long."""
-    plain = " ".join(_UNSAFE.sub(" ", readable(name)).split()).strip(". ")
-    short = plain.encode()[:_NAME_BYTES].decode(errors="ignore").strip(". ")
-    return f"{short}_" if _RESERVED.fullmatch(short) else short
-
-
-def _with_facts(
-    snapshot: Snapshot, entities: pl.DataFrame
-) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]], list[str]]]:
-    """Each entity with its facts, the newest first, each with its source; and its other names."""
-    facts = pl.concat(
-        [
-            snapshot.by_ids(table, entities["id"], _PAGE_FACTS, key="subject_id", where=_LEARNED)
-            for table in ("facts", "facts_archive")
-        ]
-    )
-    messages = snapshot.by_ids("messages", facts["message_id"].drop_nulls(), ["id", "conversation_id", "occurred_at"])
-    whole = facts.join(messages.rename({"id": "message_id"}), on="message_id", how="left")
-    by_entity = {
-        str(key): rows.to_dicts() for (key,), rows in _sorted(whole).group_by("subject_id", maintain_order=True)
-    }
-    aliases = snapshot.by_ids("entity_aliases", entities["id"], ["entity_id", "alias_name"], key="entity_id")
-    names = dict(aliases.group_by("entity_id").agg(pl.col("alias_name").unique().sort()).iter_rows())
-    for entity in entities.to_dicts():
-        others = [name for name in names.get(entity["id"], ()) if name != entity["name"]]
-        yield entity, by_entity.get(entity["id"], []), others
-
-
-def _sorted(facts: pl.DataFrame) -> pl.DataFrame:
-    return facts.sort("valid_from", "id", descending=[True, False], nulls_last=True)
-
-
-def _page(
-    entity: Mapping[str, Any],
-    facts: Sequence[Mapping[str, Any]],
-    names: Sequence[str],
-    files: Mapping[str, str],
-    live: set[str],
-) -> str:
-    lines = ["---", f"type: {json.dumps(entity['entity_type'] or '', ensure_ascii=False)}"]
-    lines += [f"aliases: {json.dumps(list(names), ensure_ascii=False)}", f"id: {json.dumps(entity['id'])}", "---", ""]
-    lines += [f"# {in_markdown(entity['name'] or '')}", ""]
-    lines += [in_markdown(entity["summary"]), ""] if entity["summary"] else []
-    for title, is_live in (("What holds", True), ("What held", False)):
-        shown = [fact for fact in facts if (fact["id"] in live) is is_live]
-        lines += [f"## {title}", "", *(_line(fact, files) for fact in shown), ""] if shown else []
-    return "\n".join(lines)
-
-
-def _line(fact: Mapping[str, Any], files: Mapping[str, str]) -> str:
-    marks = [_validity(fact)]
-    marks += [fact["status"]] if fact["status"] != "active" else []
-    if fact["conversation_id"]:
-        day = f"{fact['occurred_at']:%Y-%m-%d}" if fact["occurred_at"] else ""
-        marks.append(f"said in {in_markdown(fact['conversation_id'])} {day}".strip())
-    link = f" → [[{files[fact['object_id']]}]]" if fact["object_id"] in files else ""
-    return (
-        f"- {in_markdown(fact['statement'] or '')}{link} ({', '.join(mark for mark in marks if mark)}) `{fact['id']}`"
-    )
-
-
-def _validity(fact: Mapping[str, Any]) -> str:
-    start, end = fact["valid_from"], fact["valid_to"]
-    if end is not None:
-        return f"{start:%Y-%m-%d} to {end:%Y-%m-%d}" if start else f"until {end:%Y-%m-%d}"
-    return f"since {start:%Y-%m-%d}" if start else ""
-
-
-def _index(snapshot: Snapshot, files: Mapping[str, str], now: datetime) -> str:
-    lines = ["# Memory", "", f"As of {now:%Y-%m-%d}, commit {snapshot.sequence}.", ""]
-    entities = snapshot.frame("entities", columns=["id", "name", "entity_type"]).sort("entity_type", "name", "id")
-    for (kind,), rows in entities.group_by("entity_type", maintain_order=True):
-        lines += [f"## {in_markdown(str(kind or 'other'))}", ""]
-        lines += [f"- [[{files[id_]}]]" for id_ in rows["id"]] + [""]
-    return "\n".join(lines)
-
-
-def in_markdown(text: str) -> str:
-    """Stored text on one line, none of whose signs are Markdown or HTML."""
-    return _SIGNS.sub(r"\\\1", html.escape(" ".join(readable(text).split()), quote=False))

@@ -26,10 +26,10 @@ from slowwave.graph.walks import WalkGraph
 from slowwave.lifecycle.usage_scores import evolved_weight
 from storage.snapshots import Snapshot
 
-from .communities import MEMBERS
 from .entities import EntitySearch
 from .facts import LEARNED, ends_of
-from .kept import rows_where
+from .groups import MEMBERS
+from .loop import rows_where
 
 if TYPE_CHECKING:
     from storage.row_steps import Change

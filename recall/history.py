@@ -22,8 +22,8 @@ from storage.rows import quoted
 from storage.snapshots import Snapshot
 from storage.undo import FOR_GOOD
 
-from .communities import summarised_communities
 from .facts import ALL, LEARNED, SHOWN, ends_of, shown, speakers_of, stored
+from .groups import summarised_communities
 
 _BELIEVED = "status NOT IN ('candidate', 'rejected') AND (kind IS NULL OR kind NOT IN ('structural', 'similarity'))"
 _DECIDED = (*LEARNED, "reason", "ids_in", "ids_out")
@@ -163,19 +163,10 @@ class Archived:
     score: float | None
 
 
-REASONS = ("pruned", "evicted", "deleted")
-
-
-def archived(snapshot: Snapshot, reason: str | None = None, limit: int = 50) -> tuple[int, tuple[Archived, ...]]:
-    """How many facts are archived, for this reason or any, and those that left last.
-
-    Raises `UnknownName` for a reason for which nothing is archived while there are others.
-    """
-    where = ARCHIVED if reason is None else f"{ARCHIVED} AND status_reason = {quoted(reason)}"
-    parts = [snapshot.frame(name, where, _READ) for name in ("facts", "facts_archive")]
+def archived(snapshot: Snapshot, limit: int = 50) -> tuple[int, tuple[Archived, ...]]:
+    """How many facts are archived, and those that left last."""
+    parts = [snapshot.frame(name, ARCHIVED, _READ) for name in ALL]
     rows = pl.concat(parts).unique("id", keep="first", maintain_order=True)
-    if rows.is_empty() and reason is not None:
-        _check_reason(snapshot, reason)
     newest = rows.sort("expired_at", "id", descending=True, nulls_last=True).head(limit)
     decisions = snapshot.by_ids(
         "decisions", newest["id"], ["subject_id", "at", "measures"], key="subject_id", where=_LEFT
@@ -185,14 +176,6 @@ def archived(snapshot: Snapshot, reason: str | None = None, limit: int = 50) -> 
     )  # fmt: skip
     both = newest.join(scores, on="id", how="left", maintain_order="left")
     return len(rows), tuple(Archived(*row) for row in both.select(*_READ, "score").iter_rows())
-
-
-def _check_reason(snapshot: Snapshot, reason: str) -> None:
-    known = pl.concat(
-        [snapshot.frame(name, ARCHIVED, ["status_reason"])["status_reason"] for name in ("facts", "facts_archive")]
-    )
-    if len(known) and reason not in REASONS:
-        raise UnknownName("reason", reason, known.drop_nulls().unique())
 
 
 # The story of one row: its content, sources and decisions, and the rows before and after it.

@@ -1,16 +1,19 @@
-"""One event loop in a thread of its own, so that a plain call can run several reads at once."""
+"""One event loop in a thread of its own, so that a plain call can run several reads at once; and what is read once."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
+
+import polars as pl
 
 from slowwave.common.types import Recollection
 from storage.telemetry import ended_span, measure
+from storage.warm import Tables, frame_of
 
 # The time that a recall may take at most, all its reads and its walk together (S2-44).
 
@@ -102,3 +105,27 @@ def note_recall(found: Recollection, k: int) -> None:
     seconds, attributes = found.took_ms / 1000, {"slowwave.recall.k": k, "slowwave.recall.found": len(found.facts)}
     ended_span("recall", seconds, {**attributes, "slowwave.recall.took_ms": found.took_ms})
     measure("slowwave.recall.duration", seconds, "s", "Time of a recall")
+
+
+# What the query path reads once, and keeps as long as no commit changes the tables that it was read from.
+
+
+class Kept(Generic[T]):
+    """The result of a read of some tables; read again where one of them has another version."""
+
+    def __init__(self, names: Sequence[str], read: Callable[[Tables], Awaitable[T]]) -> None:
+        self._names, self._read = names, read
+        self._kept: tuple[tuple[int, ...], T] | None = None
+
+    async def of(self, tables: Tables) -> T:
+        """As these tables have it."""
+        versions = tuple(tables.versions[name] for name in self._names)
+        if self._kept is None or self._kept[0] != versions:
+            self._kept = versions, await self._read(tables)
+        return self._kept[1]
+
+
+async def rows_where(tables: Tables, name: str, columns: Sequence[str], where: str | None = None) -> pl.DataFrame:
+    """These columns of all rows of a table, or of those that pass a filter; always by query."""
+    query = (await tables.table(name)).query().select(list(columns))
+    return frame_of(await (query.where(where) if where else query).to_arrow())

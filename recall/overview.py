@@ -70,13 +70,13 @@ def quality(store: Store, settings: StewardSettings | None = None, min_quality: 
     below `min_quality`.
     """
     snapshot = store.snapshot()
-    refusals = _with_lengths(snapshot, snapshot.frame("refusals"))
+    refusals = snapshot.frame("refusals")
     messages = snapshot.frame("messages", columns=["graph_state", "content_score"])
     gates = refusals.group_by("gate").agg(
         refused=pl.len(),
         example=pl.col("excerpt").first(),
         reason=pl.col("reason").first(),
-        mean_length=pl.col("length").mean(),
+        mean_length=pl.col("excerpt").str.len_chars().mean(),
     )
     firsts = refusals.select(pl.col("excerpt").str.to_lowercase().str.extract(r"(\w+)").alias("word")).drop_nulls()
     common = firsts["word"].value_counts(sort=True).head(COMMON_WORDS)
@@ -95,14 +95,6 @@ def quality(store: Store, settings: StewardSettings | None = None, min_quality: 
             RecallSettings().min_quality if min_quality is None else min_quality,
         ),
     }
-
-
-def _with_lengths(snapshot: Snapshot, refusals: pl.DataFrame) -> pl.DataFrame:
-    """The refusals with the length of what was refused, in characters: of a message all of it, not the excerpt."""
-    messages = snapshot.by_ids("messages", refusals["subject_id"], ["id", "content"])
-    whole = messages.select(subject_id="id", whole=pl.col("content").str.len_chars())
-    both = refusals.join(whole, on="subject_id", how="left", maintain_order="left")
-    return both.with_columns(length=pl.coalesce("whole", pl.col("excerpt").str.len_chars())).drop("whole")
 
 
 def _use(snapshot: Snapshot, settings: StewardSettings, min_quality: float) -> dict[str, Any]:

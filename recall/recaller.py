@@ -43,11 +43,9 @@ from .entities import TABLES as ENTITY_TABLES
 from .entities import find_entities, ranked_entities
 from .facts import NameCache
 from .graphs import GRAPH_TABLES, Graphs
-from .kept import Kept
-from .loop import Deadline, OutOfTime, note_recall, run
-from .possible_answers import TABLES as QUALITY_TABLES
-from .possible_answers import Faded
-from .question import Question
+from .loop import Deadline, Kept, OutOfTime, note_recall, run
+from .question import TABLES as QUALITY_TABLES
+from .question import Faded, Question
 from .search import NO_WALK, PAST_TABLES, RESIDENT, TABLES, Walk, search, together
 from .search_results import final_order, passages, passages_beside_facts, with_sources
 from .sources import entities_of_last, messages_of

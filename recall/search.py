@@ -40,8 +40,7 @@ from storage.search import words
 from storage.warm import Tables, found_in, frame_of, with_cosines
 
 from .facts import EVIDENCE
-from .possible_answers import Faded, possible_answers
-from .question import FACT, PAST, Question, Vector
+from .question import FACT, PAST, Faded, Question, Vector, possible_answers
 
 TABLES = (
     "messages", "facts", "fact_evidence", "entities", "pair_decisions", "facts_archive", "fact_scores", "metadata"

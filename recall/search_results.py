@@ -39,7 +39,7 @@ from storage.warm import Tables
 from .access_events import Known
 from .doubts import doubts
 from .facts import ALL, EVIDENCE, NameCache, recalled
-from .kept import Kept
+from .loop import Kept
 from .question import FACT_TIMES, Question
 from .search import IN_PERIOD, MESSAGE, Ranked, Walk
 

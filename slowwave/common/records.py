@@ -18,10 +18,7 @@ REDUNDANT = (DEDUP, CONSOLIDATED)
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One message as an extractor sees it: redacted text, and who said it when.
-
-    `aliases`: other names of the title of a note, from its front matter.
-    """
+    """One message as an extractor sees it: redacted text, and who said it when."""
 
     index: int
     speaker: str
@@ -29,7 +26,6 @@ class Turn:
     text: str
     occurred_at: datetime
     is_context: bool = False
-    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -360,7 +360,7 @@ class OpenMemory:
         self, aspect: str, limit: int = 50, *, now: Time | None = None
     ) -> tuple[int, tuple[RecalledFact, ...]]:
         """How many live facts touch an aspect of life, such as health, and the strongest of them (S3-13)."""
-        from recall.aspects import facts_with_aspect
+        from recall.groups import facts_with_aspect
 
         at_least_one("limit", limit)
         return facts_with_aspect(self.snapshot, checked_text("aspect", aspect), _moment(now), limit)
@@ -457,7 +457,7 @@ class OpenMemory:
 
     def communities(self, limit: int = 50, *, now: Time | None = None) -> tuple[int, tuple[Community, ...]]:
         """How many communities there are, and the largest, with their members and what they are about (S2-46)."""
-        from recall.communities import communities
+        from recall.groups import communities
 
         at_least_one("limit", limit)
         return communities(self.snapshot, _moment(now).now, limit)

@@ -7,12 +7,10 @@
 - `gating`: what the filters remember between batches
 - `extraction`: pending messages go to a model or to the rules
 - `identities`: who speaks, and which entity a name means
-- `other_names`: the names that facts and notes give to entities
 - `candidate_rows`: statements become rows of candidates
 - `statements`: the same for what somebody states outside a conversation
 - `surroundings`: which stored facts may matter to candidates
-- `application`: candidates become facts
-- `rereading`: what was read replaces the quotations of the same messages
+- `application`: candidates become facts, and what was read replaces the quotations of the same messages
 - `artifacts`: documents and pasted texts
 - `sessions`: summaries of conversations
 """

@@ -5,7 +5,7 @@ Secrets were taken out when the messages were read (`slowwave.reading.ingestion.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,8 +49,6 @@ class _Batch:
 
     messages: pl.DataFrame
     documents: Documents
-    logs: Sequence[str] = ()
-    """Ids of the sources that are logs of Git."""
     vectors: dict[str, Vectors] = field(default_factory=dict)
 
 
@@ -105,33 +103,17 @@ def foresee_messages(run: Run, intake: Intake, settings: IngestSettings) -> pl.D
 
 def _batch(intake: Intake, settings: IngestSettings) -> _Batch:
     documents = read_documents(intake.parts, settings.consolidate.artifacts)
-    logs = [part.source.id for part in intake.parts if part.source.format == "git-log"]
-    return _Batch(_with_marks(intake.messages.unique("id", keep="first", maintain_order=True)), documents, logs)
+    return _Batch(_with_marks(intake.messages.unique("id", keep="first", maintain_order=True)), documents)
 
 
 def _decide(run: Run, reading: Reading, batch: _Batch, settings: IngestSettings) -> _AdmissionPlan:
-    identified = identify(reading, _in_known_conversations(reading, batch.messages, batch.logs))
+    identified = identify(reading, batch.messages)
     fresh = _with_search_text(reading, _placed(reading, identified.messages, identified.fresh))
     vectors = _embed(run, fresh, batch.vectors)
     gated, states = gate(run.embedder, reading, fresh, vectors, settings, run.now)
     artifacts = draft_artifacts(run, fresh, batch.documents, settings.consolidate.artifacts, batch.vectors)
     known = len(identified.messages) - len(fresh)
     return _AdmissionPlan(gated, vectors, _refusals(gated, vectors), states, artifacts, known, identified.renamed)
-
-
-def _in_known_conversations(reading: Reading, messages: pl.DataFrame, logs: Sequence[str]) -> pl.DataFrame:
-    """The messages; commits of these sources in the conversations that have them: logs are also read in parts."""
-    is_commit = pl.col("source_id").is_in(list(logs))
-    first = messages.filter(is_commit).select("message_id", "conversation_id")
-    if first.is_empty():
-        return messages
-    stored = reading.by_ids_or_all("messages", first["message_id"].unique(), first.columns, key="message_id")
-    homes = pl.concat([stored.sort("conversation_id"), first]).unique("message_id", keep="first")
-    both = messages.join(homes, on="message_id", how="left", suffix="_home", maintain_order="left")
-    home = pl.when(is_commit).then("conversation_id_home").otherwise("conversation_id")
-    placed = both.with_columns(conversation_id=home).drop("conversation_id_home")
-    ids = [row_id("m", *pair) for pair in placed.select("conversation_id", "message_id").iter_rows()]
-    return placed.with_columns(id=pl.Series(ids, dtype=pl.String)).unique("id", keep="first", maintain_order=True)
 
 
 def _placed(snapshot: Reading, messages: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
@@ -310,7 +292,6 @@ def _source_rows(tx: Transaction, intake: Intake) -> pl.DataFrame:
 # Identity: which messages of a batch are stored already, and which only have the identifier of another one.
 
 IDENTITY = ("role", "speaker", "content")
-ROUNDS = 3  # a name with its suffix may be taken by somebody else who said the same words
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,12 +309,8 @@ def identify(reading: Reading, messages: pl.DataFrame) -> Identified:
     `messages` are redacted and hold in `suffix` the digest of the text as it was read: the later of two texts is
     `message_id~suffix`, so that a second look finds it again.
     """
-    named = messages
-    for _ in range(ROUNDS):
-        clashing = _clashing(reading, named)
-        if not clashing:
-            break
-        named = _renamed(named, clashing)
+    clashing = _clashing(reading, messages)
+    named = _renamed(messages, clashing) if clashing else messages
     named = named.unique("id", keep="first", maintain_order=True)
     known = reading.by_ids("messages", named["id"], ["id"])["id"].to_list()
     fresh = named.filter(~pl.col("id").is_in(known))
@@ -353,21 +330,9 @@ def _clashing(reading: Reading, messages: pl.DataFrame) -> list[str]:
 
 
 def _renamed(messages: pl.DataFrame, clashing: list[str]) -> pl.DataFrame:
+    """The messages; those that clash have the suffix of their text in their name."""
     is_clash = pl.col("id").is_in(clashing)
-    names = [_suffixed(*row) for row in messages.filter(is_clash).select("message_id", "suffix", *IDENTITY).iter_rows()]
-    new = messages.filter(is_clash).with_columns(message_id=pl.Series(names, dtype=pl.String))
-    ids = [row_id("m", *pair) for pair in new.select("conversation_id", "message_id").iter_rows()]
-    changed = new.select(
-        pl.col("message_id").alias("new_name"),
-        pl.Series("new_id", ids, dtype=pl.String),
-        id=messages.filter(is_clash)["id"],
-    )
-    both = messages.join(changed, on="id", how="left", maintain_order="left")
-    return both.with_columns(id=pl.coalesce("new_id", "id"), message_id=pl.coalesce("new_name", "message_id")).drop(
-        "new_id", "new_name"
-    )
-
-
-def _suffixed(name: str, suffix: str, *parts: str) -> str:
-    """By the text; by the speaker, too, where the name has the suffix of the text already."""
-    return f"{name}~{digest(*parts, size=4)}" if name.endswith(f"~{suffix}") else f"{name}~{suffix}"
+    name = pl.when(is_clash).then(pl.col("message_id") + "~" + pl.col("suffix")).otherwise("message_id")
+    named = messages.with_columns(message_id=name)
+    ids = [row_id("m", *pair) for pair in named.select("conversation_id", "message_id").iter_rows()]
+    return named.with_columns(id=pl.when(is_clash).then(pl.Series(ids, dtype=pl.String)).otherwise("id"))

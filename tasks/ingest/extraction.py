@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import partial
 from itertools import chain
 
@@ -18,7 +18,7 @@ from prompts.responses import WindowExtraction
 from slowwave.common.records import KnownFact
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import ExtractSettings, IngestSettings
-from slowwave.common.validity import live_sql, time_sql
+from slowwave.common.validity import live_sql
 from slowwave.facts.revision.extracted_claims import CollectedClaims
 from slowwave.facts.revision.referenced_facts import claims_of, find_counterparts
 from slowwave.reading.extraction.roster import any_nameless, with_owner_names
@@ -31,9 +31,8 @@ from slowwave.reading.ingestion.windows import (
     with_topics,
 )
 from storage.quotations import QUOTES
-from storage.rows import quoted
 from storage.search import near_rows, unit_matrix
-from storage.snapshots import Reading, Snapshot
+from storage.snapshots import Snapshot
 from tasks.entities.retirement import renew_profiles
 from tasks.runtime.engine import side_by_side, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S
@@ -51,7 +50,6 @@ from .candidate_rows import (
 )
 from .gating import learn_noise
 from .identities import Roster, as_stored, read_roster, resolve_again, resolve_names, with_roster, write_roster
-from .other_names import aliases_of_notes
 
 KNOWN_FACTS = 36
 """Live facts near a window that its messages may repeat, end or contradict."""
@@ -68,20 +66,10 @@ TASKS_AT_ONCE = 2  # the next begins while the last answers of one are awaited, 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a run has come through its messages, and how many it took; none is tried twice in one run.
+    """How many messages a run took, and those of them that still wait: none is tried twice in one run."""
 
-    Where windows are read one after the other, `tried` are the messages that were taken, in whatever order.
-    """
-
-    occurred_at: float = float("-inf")
-    id: str = ""
     taken: int = 0
     tried: frozenset[str] = frozenset()
-
-    def sql(self) -> str:
-        """The messages behind it, as a filter of a store."""
-        moment = time_sql(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=int(self.occurred_at)))
-        return f"occurred_at > {moment} OR (occurred_at = {moment} AND id > {quoted(self.id)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +93,6 @@ def count_unfinished(run: Run, settings: ExtractSettings) -> int:
     return waiting if settings.limit is None else min(waiting, settings.limit)
 
 
-def next_unfinished(reading: Reading, settings: ExtractSettings, after: Cursor, limit: int) -> pl.DataFrame:
-    """Ids and times of the first messages behind the cursor that wait for extraction, in the order they were said."""
-    where = to_extract(reading, settings)
-    behind = f"{where} AND ({after.sql()})" if after.id else where
-    return reading.frame("messages", behind, ["id", "occurred_at"], limit, ["occurred_at", "id"])
-
-
 @task("extract facts", about="{run.namespace}, after {after.taken} messages", longest_s=LONGEST_WAIT_FOR_A_MODEL_S)
 async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Extracted:
     """One batch of messages: windows, model, names, candidates; committed together with the state of each message.
@@ -124,15 +105,17 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
     language = language_of(run, settings.llm)
     is_by_rule = language.is_keyless("extract")
     in_order = not is_by_rule and settings.llm.mode != "batch"
-    batch, cursor = _next_batch(snapshot, settings.extract, after, in_order=in_order)
+    batch = _next_batch(snapshot, settings.extract, after)
     if batch.is_empty():
         return Extracted(None)
     roster = read_roster(snapshot, batch, settings)
     planned = _windows(snapshot, batch, settings, roster, brief=not is_by_rule)
+    settled = {*batch["id"]}
     if in_order:
         planned = first_of_each(planned)
         settled = {row for each in planned for row in each.new_ids}
-        batch, cursor = batch.filter(pl.col("id").is_in(settled)), _passed(after, batch, settled, settings.extract)
+    cursor = _passed(after, batch, settled, settings.extract)
+    batch = batch.filter(pl.col("id").is_in(settled))
     if not is_by_rule:
         known = known_facts(run, snapshot, planned)
         planned = with_roster(snapshot, planned, known, roster.owners)
@@ -158,6 +141,8 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
         learn_noise(tx, run.embedder, settings.noise)
     if moved:
         renew_profiles(run, moved)
+    if cursor is not None and not settings.extract.force:
+        cursor = replace(cursor, tried=cursor.tried - {*found.messages.filter(pl.col("graph_state") != "failed")["id"]})
     counted = _counted(cursor, answered, statements, found, named)
     return replace(counted, owner=roster.speaker) if any_nameless(batch) else counted
 
@@ -216,30 +201,17 @@ def _passed(after: Cursor, batch: pl.DataFrame, settled: set[str], settings: Ext
     return Cursor(taken=taken, tried=after.tried | settled)
 
 
-def _next_batch(
-    snapshot: Snapshot, settings: ExtractSettings, after: Cursor, *, in_order: bool = False
-) -> tuple[pl.DataFrame, Cursor | None]:
-    """The messages that come next, and how far they reach; None if nothing waits behind them, or the limit is met.
-
-    `in_order` the first that were not tried; how far their windows reach is known once these are planned.
-    """
+def _next_batch(snapshot: Snapshot, settings: ExtractSettings, after: Cursor) -> pl.DataFrame:
+    """The first messages that wait for extraction and were not tried, in the order they were said."""
     room = settings.batch_messages
     if settings.limit is not None:
         room = min(room, settings.limit - after.taken)
     if room <= 0:
-        return snapshot.by_ids("messages", [], with_vector=True), None
-    if in_order:
-        waiting = next_unfinished(snapshot, settings, Cursor(), room + len(after.tried))
-        untried = waiting.filter(~pl.col("id").is_in(list(after.tried))).head(room)
-        return snapshot.by_ids("messages", untried["id"], with_vector=True), None
-    waiting = next_unfinished(snapshot, settings, after, room + 1)
-    taken = waiting.head(room)
-    batch = snapshot.by_ids("messages", taken["id"], with_vector=True)
-    count = after.taken + len(taken)
-    if len(taken) == len(waiting) or count == settings.limit:
-        return batch, None
-    last = taken.with_columns(pl.col("occurred_at").dt.timestamp("us").cast(pl.Float64)).row(-1, named=True)
-    return batch, Cursor(last["occurred_at"], last["id"], count)
+        return snapshot.by_ids("messages", [], with_vector=True)
+    order = ["occurred_at", "id"]
+    waiting = snapshot.frame("messages", to_extract(snapshot, settings), order, room + len(after.tried), order)
+    untried = waiting.filter(~pl.col("id").is_in(list(after.tried))).head(room)
+    return snapshot.by_ids("messages", untried["id"], with_vector=True)
 
 
 def _windows(
@@ -249,15 +221,8 @@ def _windows(
     extract = settings.extract
     new = with_topics(batch, settings.noise) if extract.by_topic else batch
     earlier = with_owner_names(earlier_messages(snapshot, batch, extract), roster.owners)
-    planned = _with_aliases(snapshot, plan_windows(with_owner_names(new, roster.owners), earlier, extract))
+    planned = plan_windows(with_owner_names(new, roster.owners), earlier, extract)
     return brief_windows(planned, extract) if brief else planned
-
-
-def _with_aliases(snapshot: Snapshot, planned: Sequence[PlannedWindow]) -> list[PlannedWindow]:
-    """The windows, in which the passages of a note have the other names of its front matter."""
-    notes = [each.window.conversation_id for each in planned if any(t.role == "document" for t in each.window.turns)]
-    aliases = aliases_of_notes(snapshot, notes) if notes else {}
-    return [each.with_aliases(aliases.get(each.window.conversation_id, ())) for each in planned]
 
 
 def earlier_messages(snapshot: Snapshot, batch: pl.DataFrame, settings: ExtractSettings) -> pl.DataFrame:

@@ -49,10 +49,8 @@ from storage.search import nearest
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
 from tasks.entities.merges import merge_within
-from tasks.entities.names_and_pins import names_in_use, new_vector
+from tasks.entities.names_and_pins import add_alias, names_in_use, new_vector
 from tasks.runtime.runs import Run, embedder_of
-
-from .other_names import add_alias
 
 PERSON = "person"
 AROUND, EPISODES, MOST_ALIASES = 12, 400, 4
@@ -239,7 +237,7 @@ def write_roster(tx: Transaction, run: Run, before: Roster, statements: Collecte
     """Store who speaks and by which names people call each other; entities with the owner's name join the owner.
 
     Part of the commit of the candidates (`ingest.candidates`). Names that facts give are added when the facts are
-    applied (`other_names`).
+    applied (`add_aliases_of_facts`).
 
     Returns the ids of the entities whose facts moved, and the roster with the names that the answers gave.
     """

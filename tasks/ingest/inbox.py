@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from slowwave.common.errors import NothingYet, SlowwaveError, UnusableInput
-from slowwave.common.settings import ExtractSettings
+from slowwave.reading.ingestion.conversations import DOCUMENTS
 from slowwave.reading.ingestion.formats import DOCUMENT_SUFFIXES, JSON_SUFFIXES, MAIL_SUFFIXES
-from slowwave.reading.ingestion.parsers import DOCUMENTS
 from storage.connection import check_namespace, namespaces
 from storage.store import Store
 from tasks.runtime.engine import task
 
-from .candidate_rows import to_extract
 from .sources import STORED, find_sources
 
 DONE, FAILED = "done", "failed"
@@ -49,26 +47,15 @@ class Rounds:
     runs: list[str] = field(default_factory=list)
     issues: list[str] = field(default_factory=list)  # what runs could not take as it was, place by place
     errors: dict[str, str] = field(default_factory=dict)
-    stopped: dict[str, str] = field(default_factory=dict)
     stopped_by: str = ""
-    left: dict[str, str] = field(default_factory=dict)  # files of which messages wait for a model that was away
-    has_rest: bool = False  # messages that could not be extracted
+    has_rest: bool = False  # messages that wait: the next run of their namespace goes on with them
 
-    def ran(self, arrivals: Sequence[Arrival], summary: Mapping[str, Any], *, is_left: bool = False) -> None:
-        """A run that read these files; where it stopped before all of their messages were extracted, they stay.
-
-        So do they where messages are `left` because the model was away.
-        """
+    def ran(self, summary: Mapping[str, Any]) -> None:
+        """A run that read files."""
         self.runs += [summary["run"]] if summary["run"] else []
         self.issues += summary.get("issues", ())
-        self.has_rest = self.has_rest or summary["state"] == "incomplete"
-        if summary["state"] == "stopped":
-            self.stopped_by = self.stopped_by or summary.get("stopped_by") or ""
-            reason = f"Its messages wait: {summary.get('stopped_by') or 'the budget is spent.'}"
-            self.stopped |= {str(each.path): reason for each in arrivals}
-        elif is_left:
-            reason = f"Messages of its memory wait: {'; '.join(summary['errors']) or 'no model answered.'}"
-            self.left |= {str(each.path): reason for each in arrivals}
+        self.has_rest = self.has_rest or summary["state"] in ("incomplete", "stopped")
+        self.stopped_by = self.stopped_by or summary.get("stopped_by") or ""
 
     def failed(self, arrivals: Sequence[Arrival], error: Exception, about: object) -> None:
         """Files that could not be read; an earlier error of a file stays."""
@@ -77,8 +64,7 @@ class Rounds:
 
     def is_over(self, arrival: Arrival) -> bool:
         """Whether nothing more is to be done with the file."""
-        path = str(arrival.path)
-        return arrival.outcome != "waiting" and path not in {**self.errors, **self.stopped, **self.left}
+        return arrival.outcome != "waiting" and str(arrival.path) not in self.errors
 
     def count(self, outcome: FileOutcome) -> int:
         """How many files have it."""
@@ -88,7 +74,6 @@ class Rounds:
         """All of it as plain data."""
         settled = [each for each in self.arrivals if each.outcome != "waiting"]
         words: dict[FileOutcome, str] = {"new": "read"}
-        reasons = {**self.left, **self.stopped, **self.errors}
         return {
             "state": self._state(),
             "stopped_by": self.stopped_by,
@@ -96,7 +81,6 @@ class Rounds:
             "known": self.count("known"),
             "unusable": self.count("unusable"),
             "waiting": self.count("waiting"),
-            "left": len(self.left),
             "passed over": self.count("passed over"),
             "runs": self.runs,
             "issues": self.issues,
@@ -105,14 +89,14 @@ class Rounds:
                     "file": str(each.path),
                     "namespace": each.namespace,
                     "outcome": "failed" if str(each.path) in self.errors else words.get(each.outcome, each.outcome),
-                    "reason": reasons.get(str(each.path), each.reason),
+                    "reason": self.errors.get(str(each.path), each.reason),
                 }
                 for each in settled
             ],
         }
 
     def _state(self) -> str:
-        if self.errors or self.stopped:
+        if self.errors or self.stopped_by:
             return "failed" if self.errors else "stopped"
         return "incomplete" if self.has_rest or self.count("unusable") else "completed"
 
@@ -218,36 +202,13 @@ def _with_known(store: str, arrivals: Sequence[Arrival]) -> list[Arrival]:
     ]  # fmt: skip
 
 
-def by_namespace(arrivals: Sequence[Arrival], outcome: FileOutcome = "new") -> Mapping[str, Sequence[Arrival]]:
-    """The new ones, or those of another outcome, parted by where they go."""
+def by_namespace(arrivals: Sequence[Arrival]) -> Mapping[str, Sequence[Arrival]]:
+    """The new ones, parted by where they go."""
     parts = defaultdict[str, list[Arrival]](list)
     for each in arrivals:
-        if each.outcome == outcome:
+        if each.outcome == "new":
             parts[each.namespace].append(each)
     return parts
-
-
-def half_read(store: str, arrivals: Sequence[Arrival], settings: ExtractSettings) -> Mapping[str, Sequence[Arrival]]:
-    """Files that are known, where messages still wait to be extracted; parted by where they went."""
-    if not settings.enabled or settings.force:  # by force the same would be extracted at every look
-        return {}
-    parts = by_namespace(arrivals, "known")
-    return {name: parts[name] for name in parts if _has_waiting(store, name, settings)}
-
-
-def has_left(summary: Mapping[str, Any], store: str, namespace: str, settings: ExtractSettings) -> bool:
-    """Whether a run left messages as they were, since the model was away: that is no try of them, and does not end."""
-    is_meant = summary["state"] == "incomplete" and settings.enabled and not settings.force
-    return is_meant and _has_waiting(store, namespace, settings, "graph_state = 'pending'")
-
-
-def _has_waiting(store: str, namespace: str, settings: ExtractSettings, where: str = "TRUE") -> bool:
-    """Whether messages wait to be extracted; True where that cannot be read, so that a run says what is wrong."""
-    try:
-        seen = Store.open(store, namespace).snapshot()
-        return bool(seen.count("messages", f"{where} AND {to_extract(seen, settings)}"))
-    except SlowwaveError:
-        return True
 
 
 def put_away(folder: str, arrival: Arrival, reason: str = "") -> Path | None:

@@ -14,21 +14,25 @@ from typing import BinaryIO, Literal
 from slowwave.common import text
 from slowwave.common.errors import UnusableInput
 from slowwave.reading.filters.redaction import redact
-from slowwave.reading.ingestion.conversations import hidden_names
+from slowwave.reading.ingestion.conversations import (
+    DOCUMENTS,
+    FORMATS,
+    TEXT_PARSERS,
+    VALUES,
+    hidden_names,
+    known_format,
+)
 from slowwave.reading.ingestion.formats import (
     DOCUMENT_SUFFIXES,
     MIXED,
     Shape,
     binary_kind,
     encoding_of,
-    is_list_of_export,
-    is_short_log,
     json_fault,
     shape_of,
     sniff_format,
     top_keys,
 )
-from slowwave.reading.ingestion.parsers import DOCUMENTS, FORMATS, TEXT_PARSERS, VALUES, WITH_PEOPLE, known_format
 
 READABLE = f"slowwave reads {', '.join(FORMATS)}"
 LISTED = 200
@@ -75,19 +79,11 @@ class SourceInfo:
     is_named: bool
 
 
-class _IsListOfExport(UnusableInput):
-    """The file lists people, channels or projects."""
-
-
 def find_sources(paths: Sequence[str | Path], format: str = "auto") -> tuple[list[SourceInfo], list[ReadIssue]]:
-    """The files that can be read, each once and in order, and what was passed over in folders.
-
-    A list of people is not passed over where chats are read that take their names from it.
-    """
+    """The files that can be read, each once and in order, and what was passed over in folders."""
     known_format(format)
     sources: dict[Path, SourceInfo] = {}
     issues: list[ReadIssue] = []
-    people: dict[Path, ReadIssue] = {}
     for path in (Path(given).expanduser() for given in paths):
         if not path.exists():
             raise UnusableInput(f"There is no file or folder {str(path)!r}.", "Check the path.")
@@ -102,16 +98,9 @@ def find_sources(paths: Sequence[str | Path], format: str = "auto") -> tuple[lis
             except UnusableInput as error:
                 if file == path:
                     raise
-                issue = ReadIssue(_shown(file), 0, redact(error.message).text, "skipped")
-                if isinstance(error, _IsListOfExport) and file.name == PEOPLE:
-                    people[file] = issue
-                else:
-                    issues.append(issue)
+                issues.append(ReadIssue(_shown(file), 0, redact(error.message).text, "skipped"))
             else:
                 sources[file.resolve()] = found
-    chats = [source.path for source in sources.values() if source.format in WITH_PEOPLE]
-    read = {folder / PEOPLE for chat in chats for folder in (chat.parent, chat.parent.parent)}
-    issues += [issue for file, issue in people.items() if file not in read]
     if issues and not sources:
         raise UnusableInput(
             f"None of the {len(issues)} files can be read; the first: {issues[0].reason}",
@@ -177,20 +166,11 @@ def _format_of(path: Path, head: str, format: str, *, is_named: bool, is_whole: 
     if not found:
         if fault := json_fault(head, is_whole=is_whole):
             raise UnusableInput(f"{path} is not valid JSON: {fault}.", "Mend it, or save it once more.")
-        if is_list_of_export(head):
-            raise _IsListOfExport(
-                f"{path} lists people, channels or projects of an export, no messages.", "Name the folder or the chats."
-            )
         keys = ", ".join(top_keys(head))
         raise UnusableInput(
             f"{path} is none of the JSON formats that slowwave knows" + (f" (its keys: {keys})." if keys else "."),
             "Messages are JSON lines with conversation_id, role or speaker, content and occurred_at; "
             f"{READABLE}, and --format names one.",
-        )
-    if found in DOCUMENTS and is_short_log(head):
-        raise UnusableInput(
-            f"{path} is a log of Git without authors, times and reasons.",
-            "Write it with `git log > history.txt`; --format text reads it as it is.",
         )
     if not is_named and found in DOCUMENTS and suffix not in DOCUMENT_SUFFIXES:
         raise UnusableInput(f"{path} does not look like a document.", "Name the file itself to read it as text.")

@@ -14,7 +14,7 @@ from functools import partial
 
 import polars as pl
 
-from recall.aspects import scored_from
+from recall.groups import scored_from
 from slowwave.common.errors import StoreMismatch
 from slowwave.common.validity import time_sql
 from slowwave.facts.aspects import COUNTED, PARTS, TOTALS, added, changed_scores, difference, parts_of, scores_of

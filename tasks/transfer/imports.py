@@ -19,8 +19,7 @@ import orjson
 import polars as pl
 
 from inference.embedding import open_embedder
-from recall.export import is_own_export
-from recall.export_files import SealCheck
+from recall.export import SealCheck, is_own_export
 from slowwave.common.comparison.similarity import resolve_cosine_of
 from slowwave.common.errors import UnusableInput
 from slowwave.common.run_counts import RunCount

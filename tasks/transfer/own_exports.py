@@ -10,8 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from inference.embedding import Embedder, open_embedder
-from recall.export import Manifest, read_manifest
-from recall.export_files import HAS_VECTOR, SealCheck, private_copy, read_rows_of
+from recall.export import HAS_VECTOR, Manifest, SealCheck, private_copy, read_manifest, read_rows_of
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.errors import StoreMismatch, UnusableInput
 from slowwave.common.run_counts import RunCount

@@ -13,7 +13,7 @@ from apps import ingest_commands as who_reads
 from apps.cli import app
 from inference.language import Language, has_reader
 from inference.ledger import MemoryLedger
-from inference.readers import Reader, find_readers
+from inference.providers import Reader, find_readers
 from slowwave.common.settings import DEFAULT_MODEL, LanguageSettings
 
 
@@ -75,7 +75,7 @@ READY = [Reader("claude-code", "Claude Code", "your subscription"), Reader("code
 def test_the_answer_stands_in_the_settings_for_all_that_asks_a_model(
     machine: Path, monkeypatch: pytest.MonkeyPatch, typed: str, model: str
 ) -> None:
-    monkeypatch.setattr("inference.readers.find_readers", lambda: READY)
+    monkeypatch.setattr("inference.providers.find_readers", lambda: READY)
     done = CliRunner().invoke(app, ["init", "--graph"], input=f"{typed}\n\n")
     assert done.exit_code == 0, done.output
     assert "1  Claude Code: your subscription" in done.output

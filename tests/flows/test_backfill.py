@@ -164,10 +164,9 @@ def test_every_message_is_in_exactly_one_window(times: list[datetime], period: A
 
 def chosen(store: Store, **extract: Any) -> list[str]:
     """The messages that a run with these settings would extract."""
-    settings, cursor, found = ExtractSettings(**extract), Cursor(), []
-    while cursor is not None:
-        batch, cursor = _next_batch(store.snapshot(), settings, cursor)
-        found += batch["id"].to_list()
+    settings, found = ExtractSettings(**extract), list[str]()
+    while batch := _next_batch(store.snapshot(), settings, Cursor(len(found), frozenset(found)))["id"].to_list():
+        found += batch
     return sorted(found)
 
 
@@ -296,7 +295,7 @@ class Reader:
             if len(self.met) == self.nth:
                 raise self.trouble("the disk is full")
             opened = Store.open(store, namespace)
-            batch, _ = _next_batch(opened.snapshot(), settings.extract, Cursor())
+            batch = _next_batch(opened.snapshot(), settings.extract, Cursor())
             with opened.commit(run.id, "ingest.candidates", now) as tx:
                 tx.upsert("messages", batch.with_columns(graph_state=pl.lit("done")))
             tally.counts["messages extracted"] += len(batch)
@@ -336,7 +335,7 @@ def killed_at(nth: int, place: Store, *, usd: float = 0.0, **asked: Any) -> tupl
             }  # fmt: skip
             with place.commit("ingest-killed", "run", now) as tx:
                 tx.upsert("runs", pl.DataFrame([row]))
-            batch, _ = _next_batch(place.snapshot(), settings.extract, Cursor())
+            batch = _next_batch(place.snapshot(), settings.extract, Cursor())
             with place.commit("ingest-killed", "ingest.candidates", now) as tx:
                 tx.upsert("messages", batch.head(1).with_columns(graph_state=pl.lit("done")))
             entry = LedgerEntry("k", "anthropic", "m", "extract", "extract", "h", "s", response="{}", usd=usd, calls=1)

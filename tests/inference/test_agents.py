@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from inference import agent_calls
+from inference import remote
 from inference.agents import AGENTS, object_in, strict
 from inference.language import Language
 from inference.ledger import MemoryLedger
@@ -124,7 +124,7 @@ Act = Callable[..., Path]
 @pytest.fixture
 def act(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Act:
     """Put a scripted agent on the PATH: what it does at each call, the last for all further ones."""
-    monkeypatch.setattr(agent_calls, "SHORTEST_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(remote, "SHORTEST_TIMEOUT_S", 0.0)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-secret")
 

@@ -90,24 +90,6 @@ def test_what_was_paid_before_a_fatal_error_belongs_to_the_day(
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize(
-    ("limit", "spent"),
-    [({"max_tokens_per_day": 1500}, lambda usage: usage.tokens_in + usage.tokens_out), ({"max_usd_per_day": 0.004},
-     lambda usage: usage.usd)],
-)  # fmt: skip
-def test_tokens_and_dollars_of_a_day_are_kept(
-    api: MessagesApi, journals: Callable[[str], Store], limit: dict[str, float], spent: Callable[[Usage], float]
-) -> None:
-    store, [(name, most)] = journals("-".join(limit)), limit.items()
-    total = Usage()
-    for run in ("one", "two", "three"):
-        _, language = asyncio.run(asked(many(40), StoredAnswers(store, run), **limit))
-        total += language.usage
-    assert 0.6 * most <= spent(total) <= most
-    assert name in language.stopped_by
-
-
-@pytest.mark.proof
 def test_two_runs_at_once_overshoot_by_no_more_than_what_is_in_flight(
     api: MessagesApi, journals: Callable[[str], Store]
 ) -> None:

@@ -134,28 +134,6 @@ def test_blank_texts_are_never_sent_and_unsendable_characters_are_replaced(provi
     assert vectors.any(axis=1).tolist() == [False, True, False, True]
 
 
-def test_what_was_answered_before_a_request_failed_is_not_sent_again(
-    provider: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts = [letter * 3 for letter in "abcdefghijklmnopqrstuvwxyz"] * 12
-    whole = LetterCounts.generate_embeddings
-
-    def fails_at_the_third(self: LetterCounts, batch: Sequence[str]) -> list[Any]:
-        if len(LetterCounts.sent) == 2:
-            LetterCounts.sent.append(["refused"])
-            raise RateLimitError("slow down")
-        return whole(self, batch)
-
-    monkeypatch.setattr(LetterCounts, "generate_embeddings", fails_at_the_third)
-    with pytest.raises(Transient):
-        open_embedder(f"{provider}/counts").embed(texts)
-    vectors = open_embedder(f"{provider}/counts").embed(texts)  # as a task does in its next try
-    assert np.array_equal(vectors, np.tile(np.eye(26, dtype=np.float32), (12, 1)))
-    assert [len(batch) for batch in LetterCounts.sent] == [128, 128, 1, 56]
-    open_embedder(f"{provider}/counts").embed(texts)
-    assert [len(batch) for batch in LetterCounts.sent[4:]] == [128, 128, 56]  # nothing is kept after all were there
-
-
 class RateLimitError(Exception):
     """Named as providers name theirs."""
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import math
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
-from fractions import Fraction
 from pathlib import Path
 from random import Random
 from shutil import copytree
@@ -17,18 +14,13 @@ from typing import Any
 import polars as pl
 import pytest
 from conftest import EPOCH
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from stores import fact, remembered
 from talk import NOW, rows
-from typer.testing import CliRunner
 
-from apps.cli import app
 from flows.maintenance import consolidate, decay, steward
-from recall.aspects import aspects, aspects_of, scored, stored_aspects
+from recall.groups import aspects, aspects_of, scored, stored_aspects
 from slowwave.common import frames
 from slowwave.common.errors import UndoRefused, UnknownName, UnusableInput
-from slowwave.common.settings import AspectSettings
 from slowwave.facts.aspects import (
     COUNTED,
     SLUGS,
@@ -168,32 +160,9 @@ def test_scores_are_the_golden_ones(counts: tuple[int, int, int, float], golden:
     assert score(*counts) == pytest.approx(golden, abs=5e-5)
 
 
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [
-        ({"weights": {"facts": 1.0, "entities": 0.0, "predicates": 0.0, "confidence": 0.0}}, 20.0),
-        ({"weights": {"facts": 0.0, "entities": 0.0, "predicates": 0.0, "confidence": 9.0}}, 80.0),
-        ({"saturation": {"facts": 5}}, 31.25 + 32.0),
-        ({"saturation": {"entities": 3}}, 31.25 + 25.0 * 0.75),
-    ],
-)
-def test_weights_and_saturations_are_settings(how: dict[str, dict[str, float]], expected: float) -> None:
-    assert score(5, 3, 2, 0.8, settings=AspectSettings.model_validate(how)) == pytest.approx(expected)
-
-
 @pytest.mark.parametrize(("value", "told"), [(0.5, 1), (1.5, 2), (2.5, 3), (31.25, 31), (57.49999999999999, 58)])
 def test_a_score_is_shown_rounded_half_up(value: float, told: int) -> None:
     assert shown(value) == told
-
-
-@given(st.integers(1, 60), st.integers(0, 30), st.integers(0, 20), st.integers(0, 100))
-@settings(max_examples=100, deadline=None)
-def test_no_floating_point_noise_moves_a_shown_score(facts: int, entities: int, predicates: int, percent: int) -> None:
-    parts = ((40, facts, 25), (25, entities, 12), (20, predicates, 8), (15, percent, 100))
-    exact = sum((weight * min(Fraction(value, full), Fraction(1)) for weight, value, full in parts), Fraction(0))
-    told = score(facts, entities, predicates, percent / 100)
-    assert told == pytest.approx(float(exact), abs=1e-8)
-    assert shown(told) == math.floor(exact + Fraction(1, 2))
 
 
 def test_aspects_are_scored_from_facts_ends_and_predicates() -> None:
@@ -294,19 +263,6 @@ def test_scores_are_counted_from_live_facts_and_stored_by_a_run(store: str) -> N
     assert stored.filter(pl.col("id") == "music")["score"].item() == pytest.approx(score(2, 1, 2, 0.85))
 
 
-def test_scores_are_told_by_the_settings_of_who_reads_them(store: str) -> None:
-    refresh_aspects(a_run(store))
-    enough = AspectSettings.model_validate(
-        {"saturation": {"facts": 2, "entities": 1, "predicates": 2, "confidence": 0.5}}
-    )
-    seen = Store.open(store).snapshot()
-    together = aspects_of(store, ["default"], NOW, enough).together
-    profiles = aspects(seen, NOW, enough), stored_aspects(seen, enough), together
-    told, *others = [{row.aspect.slug: row.score for row in profile} for profile in profiles]
-    assert others == [told, told]
-    assert (told["music"], told["film_tv"]) == (100.0, 0.0)
-
-
 def test_a_run_that_finds_every_score_as_it_was_writes_nothing(store: str) -> None:
     refresh_aspects(a_run(store))
     before = kinds(store)
@@ -364,22 +320,6 @@ def test_scores_are_those_of_the_state_in_which_the_run_ends(store: str) -> None
     ]  # fmt: skip
 
 
-def test_a_run_that_fails_leaves_the_scores_to_the_next(store: str) -> None:
-    run = a_run(store)
-    with pytest.raises(UnusableInput), recorded(run, Counts(run.id), {}, last=refreshed_aspects):
-        raise UnusableInput("It cannot be read.", "Try another.")
-    assert counts(store, fresh=False) == {}
-
-    def broken(run: Run) -> Writing | None:
-        raise UnusableInput("It cannot be read.", "Try another.")
-
-    run = a_run(store)
-    with pytest.raises(UnusableInput), recorded(run, Counts(run.id), {}, last=broken):
-        pass
-    assert rows(Path(store), "runs")["state"].to_list() == ["failed", "failed"]
-    assert refresh_aspects(a_run(store)) == 14
-
-
 @pytest.mark.parametrize("flow", [consolidate, steward, decay], ids=lambda flow: str(flow.name))
 def test_maintenance_that_wrote_leaves_the_scores_as_they_are_then(store: str, flow: Any) -> None:
     told = asyncio.run(flow(store=store, now=NOW))
@@ -424,28 +364,6 @@ def test_the_facts_of_an_aspect_come_strongest_first(store: str) -> None:
 
 
 # To look at
-
-
-def command(*words: object) -> Any:
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def test_the_command_gives_programs_every_count(store: str) -> None:
-    told = json.loads(command("aspects", "--store", store, "--json").stdout)
-    assert [row["slug"] for row in told["aspects"]] == list(SLUGS)
-    assert {*told["aspects"][0]} == {"display_name", "slug", "category", "icon", *COUNTED, "shown", "scored_at"}
-    assert told["namespaces"] == {"default": told["aspects"]}
-    stored = json.loads(command("aspects", "--store", store, "--stored", "--json").stdout)
-    assert {row["scored_at"] for row in stored["aspects"]} == {None}
-
-
-def test_the_command_names_the_facts_of_an_aspect(store: str) -> None:
-    told = json.loads(command("aspects", "music", "--store", store, "--json").stdout)
-    assert told["aspect"]["display_name"] == "Music"
-    assert (told["total"], [row["id"] for row in told["facts"]]) == (2, ["sings", "plays"])
-    assert "1 more" in command("aspects", "music", "--limit", 1, "--store", store).output
-    assert "Nothing is known" in command("aspects", "books", "--store", store).output
-    assert isinstance(command("aspects", "cooking", "--store", store).exception, UnknownName)
 
 
 def follow(store: str, step: int, random: Random, later: timedelta) -> None:

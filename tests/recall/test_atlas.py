@@ -22,8 +22,7 @@ from test_cli import (
 )
 
 from apps.transfer_commands import FOLDER, LIBRARIES, as_inert_json, atlas_page
-from recall.atlas import atlas_data
-from recall.atlas_facts import AtlasLimits
+from recall.atlas import AtlasLimits, atlas_data
 from recall.overview import stats
 from slowwave.common import frames
 from slowwave.common.validity import valid_facts
@@ -368,14 +367,3 @@ def test_the_command_writes_the_page_and_says_what_is_in_it(run: Run, memory: St
     assert told.code == 0
     assert "atlas.html" in told.out
     assert "entities: 5, facts: 9" in told.out
-
-
-@pytest.mark.proof
-def test_the_command_replaces_an_older_atlas_and_nothing_else(run: Run, memory: Store, tmp_path: Path) -> None:  # noqa: F811
-    for name, text in (("talk.jsonl", "{}"), ("notes.html", "<p>mine")):
-        file = tmp_path / name
-        file.write_text(text, encoding="utf-8")
-        refused = run("atlas", file, "--store", memory.uri)
-        assert (refused.code, file.read_text(encoding="utf-8")) == (2, text)
-    page = tmp_path / "atlas.html"
-    assert [run("atlas", page, "--store", memory.uri).code for _ in range(2)] == [0, 0]

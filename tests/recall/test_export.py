@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 
 from apps.cli import app
 from inference.embedding import open_embedder
-from recall.export import FORMATS, MANIFEST, export, is_own_export, page_names, read_manifest, safe_name
-from recall.export_files import SealCheck
+from recall.export import FORMATS, MANIFEST, SealCheck, export, is_own_export, read_manifest
 from recall.overview import list_runs
+from recall.readable_exports import page_names, safe_name
 from slowwave.common.errors import UnusableInput
 from slowwave.common.settings import DEFAULT_EMBEDDER
 from slowwave.common.validity import live_sql

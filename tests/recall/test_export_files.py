@@ -110,11 +110,6 @@ def test_where_the_key_cannot_be_used_nothing_is_exported_that_should_be_sealed(
         named_key(str(here))
 
 
-def test_pages_need_no_key(spoilt: Callable[..., tuple[Path, Path, Path]], tmp_path: Path) -> None:
-    here, _, _ = spoilt(garbled)
-    assert export(Store.open(str(here)), tmp_path / "pages", "markdown", NOW)[1].exists()
-
-
 @pytest.mark.proof
 @pytest.mark.parametrize("spoil", [garbled, unreadable])
 def test_a_store_whose_key_cannot_be_used_knows_no_export_as_its_own_and_says_why(

@@ -238,22 +238,6 @@ def test_what_is_known_today_is_what_holds_today(made: tuple[list[pl.DataFrame],
 
 
 @pytest.mark.proof
-@settings(deadline=None)
-@given(lives_of_a_store(), st.integers(-20, 20), st.integers(0, 20))
-def test_the_filter_of_a_store_lets_pass_all_that_may_answer(
-    made: tuple[list[pl.DataFrame], list[Row]], true_at: int, known_at: int
-) -> None:
-    states, ends = made
-    known, now = pl.DataFrame(ends, schema=dict(ENDS)), day(20)
-    texts = states[-1].with_columns(pl.selectors.temporal().dt.strftime("%F %T%.6f"))
-    for times in ((true_at, None), (None, known_at), (true_at, known_at)):
-        moment = Moment(now, *[None if time is None else day(time) for time in times])
-        where = moment.where.replace("timestamp '", "'")
-        passed = pl.SQLContext(facts=texts).execute(f"SELECT id FROM facts WHERE {where}", eager=True)
-        assert {*moment.facts(states[-1], known)["id"]} <= {*passed["id"]}
-
-
-@pytest.mark.proof
 @pytest.mark.parametrize("is_archived", [False, True])
 def test_before_a_fact_was_retired_the_old_one_was_believed_and_after_it_the_new_one(
     tmp_path: Path, is_archived: bool

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +11,7 @@ import polars as pl
 import pytest
 from conftest import EPOCH
 from stores import CLOSED, fact, recalled, remembered
-from talk import EXAMPLES, NOW, START, learn, rows, said, written
+from talk import NOW, START, learn, rows, said, written
 
 from inference.embedding import open_embedder
 from slowwave.common.errors import StoreMismatch, UnknownName, UnusableInput
@@ -20,9 +19,6 @@ from slowwave.common.settings import RecallSettings
 from slowwave.common.text import digest
 from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
-
-QUESTIONS = [json.loads(line) for line in (EXAMPLES / "questions.jsonl").read_text().splitlines()]
-
 
 WHERE = pytest.mark.parametrize("held_mb", [RecallSettings().held_mb, 0], ids=["in memory", "by queries"])
 
@@ -63,16 +59,6 @@ def test_two_facts_of_one_sentence_are_told_once(tmp_path: Path) -> None:
     found = recalled(uri, "Where does Marta work?")
     assert len(found) == 2
     assert "other" in found
-
-
-@pytest.mark.proof
-def test_the_examples_answer_most_of_their_questions(learned: tuple[Path, dict[str, Any]]) -> None:
-    with OpenMemory.open(str(learned[0])) as memory:
-        hits = 0
-        for question in QUESTIONS:
-            found = memory.recall(question["question"], k=10, now=NOW).facts
-            hits += bool({source.message_id for fact in found for source in fact.provenance} & {*question["evidence"]})
-    assert hits / len(QUESTIONS) >= 0.8
 
 
 def test_recalled_facts_come_best_first_at_most_k_each_once(learned: tuple[Path, dict[str, Any]]) -> None:
@@ -250,15 +236,3 @@ def test_entities_are_listed_by_how_much_is_known_of_them(learned: tuple[Path, d
     assert counts == sorted(counts, reverse=True)
     assert {entity.entity_type for entity in people} == {"person"}
     assert {"Marta Oliveira", "Devon Clarke"} <= {entity.name for entity in people}
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize("kind", ["facts", "entities", "messages", "runs", "patch_batches"])
-def test_every_kind_of_row_has_a_story(learned: tuple[Path, dict[str, Any]], kind: str) -> None:
-    name = rows(learned[0], kind)["id"][0]
-    with OpenMemory.open(str(learned[0])) as memory:
-        story = memory.why(name)
-        assert (story.id, story.kind) == (name, kind)
-        assert json.dumps(story.as_json(), default=str)
-        with pytest.raises(UnknownName):
-            memory.why(f"{name}-nonsense")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -13,12 +11,10 @@ from talk import NOW
 
 from bench.ingest import ingest_files
 from bench.languages import FOLDER
-from recall import question, search
 from slowwave.common.settings import RecallSettings
 from slowwave.integrations.python_api import OpenMemory
 from storage.search import matching_many
 from storage.store import Store
-from storage.warm import Tables
 
 SAID = {
     "tea": ("林晓雯在成都开了一家茶馆，名叫听雨轩。", "open tea house business"),
@@ -67,26 +63,6 @@ def test_question_words_and_particles_match_no_message(uri: str, held_mb: int) -
     with OpenMemory.open(uri, is_logged=False, settings=RecallSettings(held_mb=held_mb)) as memory:
         found = memory.recall("怎么什么在哪里呢？", now=NOW).facts
     assert not any(one.parts.get("words") for one in found)
-
-
-def test_only_the_best_messages_of_many_are_compared_and_read_whole(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes, fetch = [], Tables.fetch
-
-    async def counted(
-        self: Tables, name: str, key: str, ids: Sequence[str], read: Sequence[str], *where: Any
-    ) -> pl.DataFrame:
-        if name == "messages" and "vector" in read:
-            sizes.append(len(ids))
-        return await fetch(self, name, key, ids, read, *where)
-
-    monkeypatch.setattr(search, "MOST_TERMS", 3)
-    monkeypatch.setattr(question, "LEAST", 1)
-    monkeypatch.setattr(Tables, "fetch", counted)
-    with OpenMemory.open(uri, is_logged=False, settings=RecallSettings(held_mb=0, expansion=1)) as memory:
-        found = memory.recall("成都茶馆的物流公司", k=1, now=NOW).facts
-    assert found[0].id in ("tea", "job")
-    assert 1 in sizes
-    assert max(sizes) == 1
 
 
 def test_many_texts_find_statements_without_spaces(uri: str) -> None:

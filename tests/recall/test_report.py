@@ -15,7 +15,6 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_cli import Run as Ran
 from test_cli import run  # noqa: F401 (a fixture)
 
 from flows.oversight import report as report_flow
@@ -371,25 +370,6 @@ def test_the_markdown_shows_stored_text_as_text(told: dict[str, Any]) -> None:
     assert "[a](" not in text
     assert "slowwave split propose ENTITY" in text
     assert "--store x" in text
-
-
-@pytest.mark.proof
-def test_the_command_shows_tables_of_eighty_columns_or_one_document(
-    run: Ran,  # noqa: F811
-    memory: Store,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    shown = run("report", "--store", memory.uri, "--limit", 2)
-    assert shown.code == 0
-    assert max(map(len, shown.out.splitlines())) <= 80
-    for words in ("Split candidates", "Stale entities", "slowwave split propose", "… and", "slowwave duplicates"):
-        assert words in shown.out
-    document = run("report", "--store", memory.uri, "--stale-days", 99999, "--json")
-    assert document.code == 2
-    document = run("report", "--store", memory.uri, "--stale-days", 0.5, "--json")
-    assert document.json["stale_days"] == 0.5
-    assert {*SEEDS} <= {*document.json["summary"]}
 
 
 # Proposals

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,9 +13,7 @@ import pytest
 from conftest import EPOCH
 from stores import Row, fact, remembered
 from talk import NOW
-from typer.testing import CliRunner
 
-from apps.cli import app
 from inference.embedding import open_embedder
 from recall.facts import ALL, stored, valid_rows
 from recall.graphs import GRAPH_TABLES, Graphs, graph_of
@@ -276,25 +273,3 @@ def test_what_a_walk_returns_counts_as_read_and_what_it_passes_does_not(tmp_path
 
 
 # Commands
-
-
-def command(place: Path, *args: str) -> Any:
-    told = CliRunner().invoke(app, [*args, "--store", str(place)])
-    assert told.exit_code == 0, told.output
-    return json.loads(told.stdout) if "--json" in args else told.stdout
-
-
-@pytest.mark.proof
-def test_the_commands_show_neighbours_paths_and_entities(place: Path) -> None:
-    around = command(place, "neighbours", "Ana", "--hops", "1", "--type", "causal", "--json")
-    assert [one["name"] for one in around["entities"]] == ["Ana", "Bruno"]
-    assert [one["id"] for one in around["facts"]] == ["f_ab"]
-    assert "Bruno knows Carla" in command(place, "neighbours", "Ana")
-    way = command(place, "path", "Carla", "Ana", "--as-of", "2026-02-15", "--json")
-    assert (way["is_connected"], len(way["facts"])) == (True, 2)
-    assert "Carla – Bruno" in command(place, "path", "Carla", "Bruno")
-    assert command(place, "path", "Elena", "Bruno", "--hops", "2", "--json") == {
-        "is_connected": False, "entities": [], "facts": [],
-    }  # fmt: skip
-    assert "No relations lead from Elena to Bruno" in command(place, "path", "Elena", "Bruno", "--hops", "1")
-    assert [one["name"] for one in command(place, "find", "dar", "--json")["entities"]] == ["Dario"]

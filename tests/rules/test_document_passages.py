@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave.common.text import strip_code
-from slowwave.reading.ingestion.documents import count_tokens, document_aliases, document_head, passages, split_text
+from slowwave.reading.ingestion.documents import count_tokens, document_head, passages, split_text
 
 SENTENCE = "The board at harbour {0} shows boat {0} at nine."
 
@@ -103,35 +103,13 @@ def test_pieces_hold_every_character_but_blanks(text: str, room: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("front", "names"),
-    [
-        ('aliases: [Peti, "P. Novak"]', ["Peti", "P. Novak"]),
-        ("tags: [people]\naliases:\n  - Peti\n  - 'P. Novak'\ndate: 2026-03-02", ["Peti", "P. Novak"]),
-        ('aliases: ["Novak, Petra"]', ["Novak, Petra"]),
-        ("aliases: Peti, P. Novak", ["Peti", "P. Novak"]),
-        ("aliases: null", []),
-        ("aliases: [null, Peti, 42, 2026-03-02]", ["Peti"]),
-        ("aliases:\n# both\n- Peti # short\n\n- 'P. #1'\ntags:\n- x", ["Peti", "P. #1"]),
-        ("aliases:\n  [Peti,\n   Petra]", ["Peti", "Petra"]),
-        ("aliases: >\n  Petra\n  Novak", ["Petra Novak"]),
-        ("title: no: yaml\naliases: [Peti]", ["Peti"]),
-        ("aliases: [Peti", []),
-        ("aliases: {a: b}", []),
-    ],
-)
-def test_the_other_names_of_a_note_are_in_its_front_matter(front: str, names: list[str]) -> None:
-    assert document_aliases(f"---\n{front}\n---\naliases: [No]\n") == names
-
-
-@pytest.mark.parametrize(
     ("note", "shown"),
     [
         ("Nine.\n%%\nten\n\nten\n%%\nEleven.", "Nine.\n\nEleven."),
         ("```matlab\n%% Ten\nx = 1;\n%% Eleven\n```", "```matlab\n%% Ten\nx = 1;\n%% Eleven\n```"),
         ("Use `` a ` %% `` here.\nNine.\nAnd `%%`.", "Use `` a ` %% `` here.\nNine.\nAnd `%%`."),
         ("A rise of 50 %% in May.\n**Nine.**\nA fall of 20 %%", "A rise of 50 %% in May.\n**Nine.**\nA fall of 20 %%"),
-        ("Nine. %% ten\nten %% Eleven. %% twelve\ntwelve %% Thirteen.", "Nine.  Eleven.  Thirteen."),
-        ("Nine.\n%% ten\n```\n%% x\n```\n%%\nEleven.", "Nine.\n\nEleven."),
+        ("Nine. %% ten %% Eleven. %% twelve %% Thirteen.", "Nine.  Eleven.  Thirteen."),
     ],
 )
 def test_comments_of_obsidian_are_hidden(note: str, shown: str) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import permutations
 
 import polars as pl
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -243,14 +241,3 @@ def test_documents_wait_for_nobody_but_the_earlier_passages_of_their_own() -> No
         talk(("document", "b.md", "Three."), conversation="b", start=10),
     ]
     assert [each.new_ids for each in first_of_each(brief(*parts, messages=1))] == [("a0",), ("b0",)]
-
-
-@pytest.mark.parametrize("order", list(permutations(range(3))))
-def test_no_message_is_lost_where_clocks_stand_still(order: tuple[int, ...]) -> None:
-    rows = [
-        (f"m{order[n]}", "c", n, "user", "Marta", f"```{'x' * 600}``` words {n}", START, "global") for n in range(3)
-    ]
-    new = pl.DataFrame(rows, schema=SCHEMA, orient="row").select(COLUMNS)
-    chosen = ExtractSettings(window_messages=2, window_tokens=160, context_messages=2)
-    brief = brief_windows(plan_windows(new, said([]), chosen), chosen)
-    assert sorted(row for each in brief for row in each.speaking_ids) == ["m0", "m1", "m2"]

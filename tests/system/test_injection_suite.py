@@ -30,9 +30,9 @@ from apps.configuration import Place
 from apps.mcp.server import INSTRUCTIONS, make_server
 from apps.mcp.tools import inert_text
 from prompts import rendering
-from recall.aspects import aspects
 from recall.atlas import atlas_data
 from recall.context import HEADER, WARNING, render_context
+from recall.groups import aspects
 from slowwave.common.records import (
     ArtifactQuestion,
     CommunityQuestion,

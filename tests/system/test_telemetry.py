@@ -28,7 +28,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from talk import CLAUDE, NOW, learn, said, written
 from typer.testing import CliRunner
 
-import inference.telemetry
+import inference.ledger
 import storage.telemetry
 from apps.cli import app
 from flows.maintenance import decay
@@ -94,7 +94,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
 def forget_instruments() -> None:
     """Those of another provider are not asked again."""
     storage.telemetry._instrument.cache_clear()
-    inference.telemetry._instrument.cache_clear()
+    inference.ledger._instrument.cache_clear()
 
 
 @pytest.mark.proof

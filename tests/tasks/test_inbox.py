@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from messages_api import MessagesApi, fault
-from talk import CLAUDE, extractor, rows, said, states, written
+from talk import rows, said, written
 
 from flows.ingest import inbox
 from slowwave.common.errors import NoStoreYet, NothingYet, SlowwaveError
 from slowwave.common.settings import IngestSettings
 from storage.store import Store
-from tasks.ingest.inbox import look_into, put_away
+from tasks.ingest.inbox import Arrival, Rounds, look_into, put_away
 from tasks.runtime.runs import existing_run, new_run
 
 RULES = IngestSettings.model_validate({"llm": {"model": "quotes"}, "extract": {"enabled": False}})
@@ -116,26 +114,12 @@ def test_a_tenant_that_cannot_be_read_does_not_starve_the_others(
     assert names(folder) == {"a/talk.jsonl", "done/b/talk.jsonl"}
 
 
-@pytest.mark.proof
-def test_while_the_model_is_away_the_file_stays_and_is_read_when_it_is_back(
-    tmp_path: Path, serve: Callable[..., MessagesApi]
-) -> None:
-    folder, place, is_away = tmp_path / "in", tmp_path / "m", [True]
-    folder.mkdir()
-    written(folder / "talk.jsonl", said())
-    serve(lambda body: fault(529, "overloaded", "overloaded_error") if is_away[0] else extractor(body))
-    model = {"llm": {"model": CLAUDE, "transient_retries": 0}, "consolidate": {"enabled": False}}
-    how = {"settings": IngestSettings.model_validate(model)}
-    summary = looked(folder, place, **how)
-    assert (summary["state"], summary["left"], names(folder)) == ("incomplete", 1, {"talk.jsonl"})
-    assert "Messages of its memory wait" in summary["files"][0]["reason"]
-    assert "pending" in states(place).values()
-    written(folder / "note.jsonl", said(conversation="c2"))
-    assert looked(folder, place, **how)["left"] == 2  # one that is known, one that is new
-    is_away[0] = False
-    assert looked(folder, place, **how)["left"] == 0
-    assert names(folder) == {"done/talk.jsonl", "done/note.jsonl"}
-    assert "pending" not in states(place).values()
+def test_what_was_read_is_done_also_where_the_budget_leaves_messages_to_a_later_run(tmp_path: Path) -> None:
+    [arrival] = [Arrival(tmp_path / "talk.jsonl", "default", (1, 1))]
+    done = Rounds((arrival,))
+    done.ran({"run": "ingest-1", "state": "stopped", "stopped_by": "max_calls"})
+    assert (done.summary()["state"], done.summary()["stopped_by"]) == ("stopped", "max_calls")
+    assert done.is_over(arrival)
 
 
 def test_without_a_folder_there_is_nothing_to_do_yet(tmp_path: Path) -> None:

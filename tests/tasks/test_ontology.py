@@ -19,7 +19,7 @@ from talk import CLAUDE, NOW, Line, learn, rows, said, texts_of, written
 from slowwave.common import frames
 from slowwave.facts.revision.predicates import DEFAULT, canonicalise, learned_rows, settle_names
 from storage.store import Store
-from tasks.ingest.other_names import add_aliases_of_facts
+from tasks.entities.names_and_pins import add_aliases_of_facts
 
 NOTHING = frames.empty(frames.PREDICATES)
 _QUESTION = re.compile(r'<relation number="(\d+)" name="([^"]*)">')
@@ -211,7 +211,7 @@ def test_an_active_affirmed_fact_gives_a_name_and_the_entity_is_not_renamed(tmp_
     people = [entity(who, name=f"Owner's {who}") for who in given]
     memory = Store.open(str(remembered(tmp_path / "m", facts, more={"entities": people})))
     with memory.commit("run", "ingest.apply", NOW) as tx:
-        add_aliases_of_facts(tx, tx.by_ids("facts", [each["id"] for each in facts]), tx.frame("messages"))
+        add_aliases_of_facts(tx, tx.by_ids("facts", [each["id"] for each in facts]))
     added = rows(tmp_path / "m", "entity_aliases").filter(pl.col("alias_name") == "peti")
     assert added["entity_id"].to_list() == ["e_sister"]
     assert {f"Owner's {who}" for who in given} <= {*rows(tmp_path / "m", "entities")["name"]}

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from slowwave.common.errors import SlowwaveError, UnusableInput
 from slowwave.common.settings import IngestSettings
-from slowwave.reading.ingestion.conversations import Conversations
-from slowwave.reading.ingestion.parsers import FORMATS
+from slowwave.reading.ingestion.conversations import FORMATS, Conversations
 from tasks.ingest.reading import ReadBatch, read_source
 from tasks.ingest.sources import ReadIssue, find_sources
 from tasks.runtime.run_pages import markdown_table
@@ -93,9 +92,7 @@ def test_a_file_that_is_wholly_unusable_fails_with_format_and_remedy(tmp_path: P
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ('{"a": 1,', "it ends too early, in line 1"),
-        ('{"a": 1,\n "b": [1, tru\n', "it ends too early, in line 2"),
-        ('{"a": 1,\n "b": "x', "it ends too early, within the text that begins in line 2"),
+        ('{"a": 1,\n "b": "x', "line 2, unterminated string"),
         ('{"a": 1,\n "b" 2}', "line 2, expecting ':' delimiter"),
         ("words", "line 1, expecting value"),
     ],
@@ -223,7 +220,9 @@ def test_every_bundled_example_is_read() -> None:
 def test_every_bundled_source_is_known_by_its_content_and_read_without_loss() -> None:
     good = read(EXAMPLES / "sources")
     assert issues(good) == []
-    assert issues(good, "adjusted") == []
+    assert [issue.path.rpartition("/")[2] for issue in issues(good, "adjusted")] == [
+        "cursor_tide_widget.md"
+    ]  # no times
     counts = dict.fromkeys(FORMATS, 0)
     for batch in good:
         counts[batch.source.format] += len(batch.messages)
@@ -256,23 +255,6 @@ def test_without_a_list_of_people_slack_is_read_with_its_ids(tmp_path: Path, peo
     elif people is not None:
         write(tmp_path / "users.json", people)
     assert frame(read(file)).select("conversation_id", "speaker").rows() == [("slack/harbour", "U1")]
-
-
-def test_a_session_of_gemini_in_lines_is_read_with_its_tools_and_no_message_twice(tmp_path: Path) -> None:
-    turn = {"timestamp": "2026-03-02T09:00:00Z", "id": "2", "type": "gemini", "content": ""}
-    lines = [
-        {"sessionId": "s", "projectHash": "h", "startTime": "2026-03-02T09:00:00Z"},
-        turn | {"id": "1", "type": "user", "content": [{"text": "Nine?"}]},
-        turn,
-        turn | {"toolCalls": [{"name": "ls", "args": {}}], "content": "At nine."},
-    ]
-    batches = read(write(tmp_path / "session.jsonl", "".join(json.dumps(line) + "\n" for line in lines)))
-    assert frame(batches).select("conversation_id", "role", "content").rows() == [
-        ("s", "user", "Nine?"),
-        ("s", "assistant", "At nine."),
-        ("s", "tool", "ls {}"),
-    ]
-    assert issues(batches) == []
 
 
 @pytest.mark.parametrize(

@@ -233,11 +233,8 @@ def test_the_archive_is_listed_with_reason_time_and_score(keep: Keep) -> None:
         pytest.approx(0.5 * 0.5 ** (300 / 90), abs=1e-5),
         None,
     )
-    assert [each.id for each in archived(snapshot, "evicted")[1]] == ["out"]
     assert archived(snapshot, limit=1)[1] == shown[:1]
-    with pytest.raises(UnknownName, match="pruned"):
-        archived(snapshot, "purned")
-    assert archived(Store.open(str(keep())).snapshot(), "pruned") == (0, ())
+    assert archived(Store.open(str(keep())).snapshot()) == (0, ())
 
 
 # The flows `undo` and `restore`

@@ -225,7 +225,7 @@ class Server:
 
 def show_readers() -> None:
     """A line for each reader: the word that chooses it, what it is and costs, or what is missing."""
-    from inference.readers import KEPT, QUOTES, find_readers
+    from inference.providers import KEPT, QUOTES, find_readers
 
     for each in find_readers():
         print(f"{each.model}: {each.label}, {each.missing or each.cost}")

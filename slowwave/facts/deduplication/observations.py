@@ -20,8 +20,8 @@ from slowwave.common.text import readable
 from slowwave.common.validity import is_live
 from slowwave.facts.revision.candidates import MAX_STATEMENT_BYTES
 from slowwave.facts.revision.repetition import ALIKE
-from slowwave.reading.filters.durability import only_acknowledges
 from slowwave.reading.filters.injection import injection_reasons
+from slowwave.reading.filters.noise import only_acknowledges
 from slowwave.reading.filters.redaction import redact_all
 
 KINDS = ("observation", "note", "relation")
@@ -67,9 +67,13 @@ def screen(texts: Sequence[str], known: Collection[str]) -> pl.DataFrame:
     plain = pl.Series([" ".join(readable(text).split()) for text in texts], dtype=pl.String)
     clean, kinds = redact_all(plain)
     too_long = pl.lit(f"It is longer than {MAX_STATEMENT_BYTES} bytes: say it in several, or ingest it as a document.")
-    empty = pl.Series([only_acknowledges(text) for text in clean], dtype=pl.Boolean)
     rows = pl.DataFrame(
-        {"content": clean, "has_secret": kinds.list.len() > 0, "order": injection_reasons(clean), "is_empty": empty}
+        {
+            "content": clean,
+            "has_secret": kinds.list.len() > 0,
+            "order": injection_reasons(clean),
+            "is_empty": only_acknowledges(clean),
+        }
     )
     rows = rows.with_columns(
         reason=pl.when(pl.col("content") == "")

@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from slowwave.common.lexicon.statement_words import DIA, FUNCTION_WORDS, MES, in_english
 from slowwave.common.timestamps import MONTH_NAMES
 
-from .date_patterns import CORE, COUNT, DATE, FEAST, MONTH, NTH, PART_OF_DAY, SEASON, UNIT, WEEKDAY, YEAR
 from .date_words import Stretch, Tense, count_of, meaning_of, shift
+from .dates import CORE, COUNT, DATE, FEAST, MONTH, NTH, PART_OF_DAY, SEASON, UNIT, WEEKDAY, YEAR
 
 _READ = 1000  # characters of a question that are searched for a time
 

@@ -28,8 +28,6 @@ _MOST_LEANING = 400
 _OF_OTHERS = frozenset(word for word, who in PERSONS.items() if who in ("he", "she", "they"))
 _HINT_CHARS = 700
 _CONFIDENCE = {"user": 0.75, "document": 0.7125}
-UNNAMED_TYPES = ("file", "concept")
-"""A page and a topic are no person and no named thing: other names of their note name nobody."""
 UNREAD = "the words of an assistant, found as a passage"
 _LOWER_START = re.compile(r"(?<=[a-z]{2}[.!?])(?<!etc\.)(?<!vs\.)(?<!no\.)(?<!approx\.)\s+(?=[a-z])")
 _MARKS = re.compile(r"[\"“”]")
@@ -74,12 +72,8 @@ def extract_window(window: Window) -> dict[str, Any]:
         facts += [_quotation(turn, words) for words in _joined(kept, len(turn.text))]
         if kept:
             found.types[speaker_name(turn)] = note_type(turn) if turn.role == "document" else "person"
-    people = [turn for turn in window.turns if found.types.get(turn.speaker) == "person"]
-    other = {alias for turn in people for alias in turn.aliases}  # of the person whose note it is
     entities = [
-        {"name": name, "type": kind or names.type_of(name), "summary": None}
-        for name, kind in found.types.items()
-        if name not in other
+        {"name": name, "type": kind or names.type_of(name), "summary": None} for name, kind in found.types.items()
     ]
     return {"messages": judgements, "entities": entities, "facts": facts}
 

@@ -174,12 +174,6 @@ _TITLE = r"(?:(?:Dr|Prof|Mr|Mrs|Ms|Mx|Sr|Sra|Srta|Herr|Frau|Doctor|Professor)\.?
 _OWN_NAME = rf"{_TITLE}(?P<name>{_WORD}(?:\s(?:{_PARTICLE}\s){{0,2}}{_WORD}){{0,3}})"
 _SMALL = r"(?P<name>[^\W\d_][^\W\d_'’-]{2,20}(?:\s[^\W\d_][^\W\d_'’-]{2,20})?)"
 _SMALL_END = r"(?=\s*(?:[.,;!)]|$)|\s(?:and|but|i'm|by the way|y|pero|und|aber)\b)"
-_HELLO = (
-    r"(?:hi|hello|hey|hiya|greetings|good\s(?:morning|afternoon|evening)|hola|buenas(?:\s(?:tardes|noches))?"
-    r"|buenos\sdías|hallo|guten\s(?:tag|morgen|abend)|moin|servus|grüß\sgott)"
-)
-_ALL = r"(?:all|there|everyone|everybody|team|folks|claude|again|zusammen|a\stodos)"
-_GREETED = rf"(?:^|[\n.!])\s*{_HELLO}(?:\s{_ALL})?[\s,.!:–—-]+"
 # Words before the name of the writer. After these sure ones the name may be in lower case.
 _SURE = re.compile(
     r"\b(?:my\s(?:full\s|real\s|first\s)?name(?:\sis|['’]s)|i\s(?:go\sby|am\scalled)|i['’]m\scalled"
@@ -195,13 +189,7 @@ _CAPITAL_ONLY = re.compile(
     r"|\b(?:[Ll]lámame|[Ll]l[aá]menme|[Pp]uedes\sllamarme|me\sdicen|me\sllaman)\s"
     r"|\b(?:[Nn]enn(?:t|en\sSie)?\smich)\s(?:einfach\s|ruhig\s)?)"
 )
-_AFTER_HELLO = re.compile(
-    rf"{_GREETED}(?:this\sis|it['’]?s|here\sis|hier\sist|hier\sspricht|ich\sbin(?:\sdie|\sder)?|aquí)\s", re.IGNORECASE
-)
 _I_AM_GERMAN = re.compile(r"\b[Ii]ch\sbin\s(?:(?:die|der)\s)?")
-_HERE = re.compile(
-    rf"^\s*(?:(?i:{_HELLO})(?:\s(?i:{_ALL}))?[\s,.!]+)?{_OWN_NAME}\s(?:here|speaking)(?=\s*[.,!:;–—-]|\s(?:from|with|again|und)\b|\s*$)"
-)
 _NAME_AT = re.compile(_OWN_NAME)
 _SMALL_AT = re.compile(_SMALL + _SMALL_END)
 _GOES_ON = re.compile(
@@ -219,20 +207,6 @@ _DENIED = re.compile(r"\b(?:not|never|nunca|nicht|don['’]t|do\snot|isn['’]t)
 _ALSO_NAMES = word_set("april may june august will mark grace joy hope rose")
 _NO_NAME = word_set(words_of("no_persons_names"))
 _ING = word_set("sterling ming ling bing ning ting ying jing qing xing king yiling meiling channing manning downing")
-_FAREWELL = (
-    r"(?:best|kind|warm|with\s(?:kind|best|warm))\s(?:regards|wishes)|regards|sincerely|yours\s(?:truly|sincerely)|signed"
-    r"|(?:un\s)?(?:saludos?|abrazo)s?|atentamente|(?:viele|liebe|beste|schöne|herzliche)\sgrüße|(?:lieben?\s)?gruß"
-    r"|mit\sfreundlichen\sgrüßen|lg|vg|mfg"
-)
-_SIGN_OFF = re.compile(
-    rf"(?:{_FAREWELL}|many\s(?:regards|wishes)|(?:best|kind|warm|many|with\s(?:kind|best|warm))\sthanks|all\sthe\sbest|best"
-    r"|cheers|thanks(?:\sagain|\sa\slot|\sin\sadvance)?|thank\syou|yours|love|take\scare|talk\ssoon|see\syou(?:\ssoon)?|xoxo"
-    r"|(?:un\s)?(?:(?:saludos?|abrazo)s?\scordial(?:es)?|besos?(?:\scordial(?:es)?)?)|(?:muchas\s)?gracias"
-    r"|(?:lieben?\s)?gruss|danke)\s*[,.!]?",
-    re.IGNORECASE,
-)
-_ON_ONE_LINE = re.compile(rf"(?:{_FAREWELL})[,.!:]?\s", re.IGNORECASE)
-_DASHED = re.compile(rf"(?:^|[.!?…)]\s+)(?:—|–|--|[-~](?=\s?[A-ZÀ-Þ]))\s?{_OWN_NAME}\s*$")
 _QUOTED = re.compile(
     r"\"[^\"\n]{0,300}\"|“[^”\n]{0,300}”|„[^“”\n]{0,300}[“”]|«[^»\n]{0,300}»|(?<!\w)'[^'\n]{2,300}'(?!\w)"
 )
@@ -255,11 +229,9 @@ _LOOK_BACK = 200
 def introductions(text: str) -> list[str]:
     """The names that the writer of a text gives as their own, in order, each once; doubtful ones are left out.
 
-    "hi, I'm Ilse Brandt", "my name is ilse", "call me Ilse", "Ilse here", a signature. Quotations do not count.
+    "hi, I'm Ilse Brandt", "my name is ilse", "call me Ilse". Quotations do not count.
     """
-    own = _own_words(text[:MAX_CHARS])
-    found = sorted(_introduced(own))
-    names = [" ".join(name.split()).rstrip(".,") for _, name in [*found, *((len(own), name) for name in _signed(own))]]
+    names = [" ".join(name.split()).rstrip(".,") for _, name in sorted(_introduced(_own_words(text[:MAX_CHARS])))]
     return list(dict.fromkeys(name for name in names if is_usable(name)))
 
 
@@ -282,13 +254,11 @@ def _introduced(text: str) -> Iterator[tuple[int, str]]:
                 yield sign.end(), name
             elif (small := _SMALL_AT.match(text, sign.end())) and _is_name(small["name"]):
                 yield sign.end(), small["name"].title()
-    for signs in (_CAPITAL_ONLY, _AFTER_HELLO, _I_AM_GERMAN):
+    for signs in (_CAPITAL_ONLY, _I_AM_GERMAN):
         for sign in signs.finditer(text):
             name = "" if _is_unreal(text, sign.start()) else _name_after(text, sign.end())
             if name and (" " in name or signs is not _I_AM_GERMAN):  # a lone German noun has a capital, too
                 yield sign.end(), name
-    if (here := _HERE.search(text)) and _is_name(here["name"]):
-        yield here.start("name"), here["name"]
 
 
 def _is_unreal(text: str, at: int) -> bool:
@@ -322,24 +292,3 @@ def _is_name(name: str, *, sure: bool = False) -> bool:
         )
         and not name.isupper()
     )
-
-
-def _signed(text: str) -> Iterator[str]:
-    """The name in the last line, below a farewell or after a dash."""
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
-    if not lines:
-        return
-    last, before = lines[-1], lines[-2] if len(lines) > 1 else ""
-    dashed = _DASHED.search(last)
-    if dashed:
-        is_list = before.endswith(":") or bool(re.match(r"[-*•~–—]\s?\w", before))
-        is_quotation = before.endswith('"') or last[: dashed.start() + 1].rstrip(" .").endswith('"')
-        if _is_name(dashed["name"]) and not is_quotation and not (is_list and dashed.start() == 0):
-            yield dashed["name"]
-        return
-    farewell = _SIGN_OFF.fullmatch(before)
-    opener = _ON_ONE_LINE.match(last)
-    rest = last if farewell else last[opener.end() :] if opener else ""
-    found = re.fullmatch(rf"{_OWN_NAME}[.!]?", rest)
-    if found and _is_name(found["name"]):
-        yield found["name"]

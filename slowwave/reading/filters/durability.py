@@ -5,28 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from slowwave.common.text import SYLLABIC, sentences, strip_code, strip_thinking, word_set
-
-MAX_ACKNOWLEDGING = 8
-_ACKNOWLEDGES = word_set(
-    """ok okay k kk thanks thank thx ty yes yep yeah no nope sure great perfect cool nice good fine alright right
-    done got lgtm awesome excellent amazing wonderful lovely super top agreed exactly correct noted understood
-    roger cheers please hi hello hey bye goodbye morning welcome np gracias vale danke hola sí ja nein genau
-    klar oh ah wow haha lol hm hmm"""
-)
-_AROUND = word_set(
-    """it that this works worked looks sounds to me you very much so a lot again will do for is all evening night
-    problem worries bien si alles gut the and well indeed yup job work"""
-)
-
-
-def only_acknowledges(text: str) -> bool:
-    """Whether a text has no content: "ok thanks", "looks good to me", "great, thank you!"."""
-    words = re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)?", text.lower())
-    if len(words) > MAX_ACKNOWLEDGING or any(map(str.isdigit, text)):
-        return False
-    return all(word in _ACKNOWLEDGES | _AROUND for word in words) and not _ACKNOWLEDGES.isdisjoint(words)
-
+from slowwave.common.text import SYLLABIC, sentences, strip_code, strip_thinking
 
 _LINE_KINDS = re.compile(
     r"""\s*(?:

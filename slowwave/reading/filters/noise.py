@@ -172,6 +172,11 @@ def _acknowledgement(phrases: tuple[str, ...]) -> str:
     return rf"^{gap}*(?:(?:{one})(?:{gap}+|$)){{1,6}}$"
 
 
+def only_acknowledges(texts: pl.Series) -> pl.Series:
+    """Whether each text only assents, thanks or greets: "ok thanks", "great, thank you!"."""
+    return texts.str.replace_all("[’‘]", "'").str.to_lowercase().str.contains(_acknowledgement((*ASSENTS, *THANKS)))
+
+
 def plan_gates(
     messages: pl.DataFrame,
     vectors: Vectors,

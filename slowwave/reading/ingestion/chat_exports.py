@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from .formats import CHAT_LINE, CHAT_SENDER, Note
@@ -176,11 +176,6 @@ _DELETED = re.compile(
 _TITLE = re.compile(
     r"\A(?:WhatsApp Chat (?:with|-)|WhatsApp-Chat mit|Chat de WhatsApp con|Conversa do WhatsApp com)\s+"
 )
-_EXPORTED = re.compile(
-    r"_Exported on (?P<a>\d{1,4})[./-](?P<b>\d{1,2})[./-](?P<c>\d{1,4})\D{0,40}?(?:GMT[^ ]{0,9} )?"
-    r"(?P<hour>\d{1,2}):(?P<minute>\d{2}):(?P<second>\d{2})(?: (?P<half>[AP])M)?"
-)
-_OFFSET = re.compile(r"\bGMT(?:([+-])(\d{1,2})(?::(\d{2}))?)?")
 _TURNS = {"**User**": "user", "**Cursor**": "assistant"}
 
 
@@ -230,29 +225,20 @@ def _chat_message(
 def day_order(lines: Iterable[str]) -> tuple[DayOrder, int]:
     """The order of day, month and year in the days of a chat; the first line where it is a guess, 0 where it is known.
 
-    A year of four digits or a number above 12 decides, else the order in which the chat runs backwards less often. Of
-    two equal ones month before day goes with a clock of twelve hours.
+    A year of four digits or a number above 12 decides, else month before day goes with a clock of twelve hours.
     """
     has_half, unclear = False, 0
-    last, back = {"dmy": (0, 0, 0), "mdy": (0, 0, 0)}, {"dmy": 0, "mdy": 0}
     for number, found in enumerate(map(CHAT_LINE.match, lines), 1):
         if not found:
             continue
-        a, b, year = int(found["a"]), int(found["b"]), int(found["c"])
+        a, b = int(found["a"]), int(found["b"])
         if len(found["a"]) == 4:
             return "ymd", 0
-        if found["sign"] == "." or a > 12:
-            return "dmy", 0
-        if b > 12:
-            return "mdy", 0
+        if found["sign"] == "." or a > 12 or b > 12:
+            return "mdy" if b > 12 else "dmy", 0
         has_half = has_half or bool(found["half"])
         unclear = unclear or (number if a != b else 0)
-        for order, day in (("dmy", (year, b, a)), ("mdy", (year, a, b))):
-            back[order] += day < last[order]
-            last[order] = day
-    if back["dmy"] == back["mdy"]:
-        return "mdy" if has_half else "dmy", unclear
-    return "dmy" if back["dmy"] < back["mdy"] else "mdy", 0
+    return "mdy" if has_half else "dmy", unclear
 
 
 def _moment(found: re.Match[str], order: DayOrder) -> int | None:
@@ -272,47 +258,27 @@ def _moment(found: re.Match[str], order: DayOrder) -> int | None:
 
 
 def parse_cursor(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, Message | Note]]:
-    """(line, message or note) of a chat that Cursor exported as Markdown; all of it has the time of the export.
-
-    Without a time where the day of the export may be written in two ways.
-    """
-    title, role, start, turns, at = "", "", 0, 0, None
+    """(line, message or note) of a chat that Cursor exported as Markdown; its messages have the time of the file."""
+    title, role, start, before, size = "", "", 0, "", 0
     body: list[str] = []
-    before, size = "", 0
 
     def message() -> Message:
         words = "\n".join(body).strip().removesuffix("---").strip()
-        moment = None if at is None else at + turns
-        return Message(origin.conversation_id, "", role, role, words, moment, origin.scope, title)
+        return Message(origin.conversation_id, "", role, role, words, None, origin.scope, title)
 
     for number, line in enumerate(lines, 1):
         plain = line.strip()
         if plain in _TURNS and before == "---":
             if role:
                 yield start, message()
-                turns += 1
             role, start, body, size = _TURNS[plain], number, [], 0
         elif role and size < _MAX_CHARS:
             body.append(line.rstrip("\r\n"))
             size += len(line)
         elif not role and plain.startswith("# "):
             title = plain[2:].strip()
-        elif not role and (exported := _EXPORTED.match(plain)):
-            at = _exported_at(exported, plain)
         elif not role and plain.strip("-\ufeff") and not plain.startswith("_Exported"):
             yield number, _BEFORE_ANY
         before = plain or before
     if role:
         yield start, message()
-
-
-def _exported_at(found: re.Match[str], line: str) -> int | None:
-    a, b = int(found["a"]), int(found["b"])
-    if len(found["a"]) < 4 and a <= 12 and b <= 12 and a != b:
-        return None
-    at = _moment(found, "ymd" if len(found["a"]) == 4 else "dmy" if a > 12 else "mdy")
-    zone = _OFFSET.search(line)
-    if at is None or not zone or not zone[1]:
-        return at
-    ahead = timedelta(hours=int(zone[2]), minutes=int(zone[3] or 0)) // timedelta(microseconds=1)
-    return at - ahead if zone[1] == "+" else at + ahead

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import PurePath
 from typing import Any, Literal, NamedTuple
 
 import polars as pl
-import yaml
 
 from slowwave.common.frames import Schema
 from slowwave.common.text import cut_bytes, digest, row_id, sentences
@@ -30,13 +27,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _FIELD = re.compile(r"^(title|date|created):[ \t]*(.+?)[ \t]*$", re.MULTILINE)
-_ALIASES = re.compile(r"^alias(?:es)?:.*(?:\n(?:[ \t#-].*|[ \t]*$))*", re.MULTILINE)
-_TEXT = "tag:yaml.org,2002:str"
-_CODE_SPAN = r"(?P<code>(?<!`)(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))"
-_HIDDEN = re.compile(
-    rf"{_CODE_SPAN}|(?<![\w%])(?<!\d\s)%%.*?%%|(?<=\d\s)%%(?:(?!%%).)*(?<!\d)(?<!\d\s)%%"
-)  # not "50 %% of 20 %%"
-_HIDDEN_FROM = re.compile(rf"{_CODE_SPAN}|(?:^|(?<=\s))(?<!\d\s)%%")
+_HIDDEN = re.compile(r"(?<![\w%])(?<!\d\s)%%.*?%%")  # not "50 %% of 20 %%"
 _NOTE_LINK = re.compile(
     r"(?P<code>`+[^`]*`+)|(?P<embeds>!)?\[\[(?P<note>[^\s\[\]|][^\[\]|\n]*)(?:\|(?P<words>[^\[\]\n]+))?\]\]"
 )
@@ -67,28 +58,6 @@ def document_head(head: str, *, is_markdown: bool, fallback: str) -> tuple[str, 
     headings = (_without_links(block.text) for block in blocks(rest, is_markdown=True) if block.kind == "heading")
     title = fields.get("title") or next(headings, "") or fallback
     return title[:_MAX_TITLE], fields.get("date") or fields.get("created") or ""
-
-
-def document_aliases(head: str) -> list[str]:
-    """Other names of the note in the front matter (`aliases: [Peti]`, or a list over lines); none if it is no YAML.
-
-    Text without quotes is a list with commas. Numbers, dates and `null` are no names.
-    """
-    matter, _ = _split_front_matter(head.splitlines())
-    names: list[str] = []
-    for found in _ALIASES.finditer("\n".join(matter)):
-        with suppress(yaml.YAMLError):
-            matter_node = yaml.compose(found[0], yaml.SafeLoader)
-            names += _texts(matter_node.value[0][1]) if isinstance(matter_node, yaml.MappingNode) else []
-    return list(dict.fromkeys(name for name in map(str.strip, names) if name))
-
-
-def _texts(node: yaml.Node) -> list[str]:
-    if isinstance(node, yaml.SequenceNode):
-        return [each.value for each in node.value if each.tag == _TEXT]
-    if not isinstance(node, yaml.ScalarNode) or node.tag != _TEXT:
-        return []
-    return [node.value] if node.style else node.value.split(",")
 
 
 def passages(lines: Iterable[str], *, is_markdown: bool, tokens: int = 500, overlap: int = 50) -> Iterator[str]:
@@ -212,31 +181,26 @@ def _body(lines: Iterable[str], is_markdown: bool) -> Iterator[str]:
 def _without_comments(lines: Iterable[str]) -> Iterator[str]:
     """The lines without `%% comments %%`, which Obsidian hides; in code, and without a second mark, they stay.
 
-    So does "a rise of 50 %% in May": after a number a mark begins no comment over several lines.
+    One over several lines begins at the start of a line.
     """
-    fence, before, hidden, size = "", "", list[str](), 0
-    for raw in lines:
-        line = raw
+    fence, hidden, size = "", list[str](), 0
+    for line in lines:
         opening = _FENCE.match(line.rstrip("\r\n"))
-        if opening and (not fence or (opening[1].startswith(fence) and not opening[2].strip())):
+        if opening and not hidden and (not fence or (opening[1].startswith(fence) and not opening[2].strip())):
             fence = "" if fence else opening[1]
         if hidden:
             hidden.append(line)
             size += len(line)
-            if fence or "%%" not in line:
-                if size > _MAX_BLOCK:
-                    yield from hidden
-                    hidden.clear()
+            if "%%" in line:
+                yield line.partition("%%")[2]
+            if "%%" not in line and size <= _MAX_BLOCK:
                 continue
-            line = before + line.partition("%%")[2]
-            hidden.clear()
-        if fence or "%%" not in line:
-            yield line
+            yield from [] if "%%" in line else hidden
+            hidden = []
             continue
-        shown = _HIDDEN.sub(lambda found: found["code"] or "", line)
-        begin = next((found for found in _HIDDEN_FROM.finditer(shown) if not found["code"]), None)
-        if begin:
-            before, hidden, size = shown[: begin.start()], [shown], len(shown)
+        shown = line if fence else _HIDDEN.sub("", line)
+        if not fence and shown.startswith("%%"):
+            hidden, size = [shown], len(shown)
         else:
             yield shown
     yield from hidden
@@ -338,17 +302,7 @@ _TYPES: Mapping[str, str] = {
 _NAMED_FILE = re.compile(
     rf"(?<![\w@])(?:[\w.-]+/)*(?:[\w-]+(?:\.[\w-]+)*\.(?:{'|'.join(_TYPES)})|Dockerfile|Makefile)(?![\w/-])"
 )
-_DEFINED = re.compile(
-    r"^[ \t]*(?:(?:export|public|private|abstract|final|async|default|pub|static)\s+)*"
-    r"(?:class|def|function|interface|struct|enum|trait|module|func|fn|create\s+table(?:\s+if\s+not\s+exists)?)"
-    r"\s+[\"'`]?([\w.]+)|<title>\s*([^<\n]+?)\s*</title>",
-    re.MULTILINE | re.IGNORECASE,
-)
 _COMMENT = re.compile(r"[ \t]*(?:#|//|--|/\*|<!--|;|%)")
-_SETTING = re.compile(r"\s*(?:[-\[\]{}]|[\w.\"'-]+\s*(?:[:=]|$))")
-_CODE_LINE = re.compile(
-    r".*[;{}()]\s*$|\s*(?:def|class|import|from|return|if|for|while|const|let|var|func|fn|use)\b.*:?$"
-)
 _HASHES = "# \t"
 _SHOWN_TITLE = 120
 _SUMMARY_CHARS = 300
@@ -439,7 +393,7 @@ def _of_message(row: Mapping[str, Any], min_chars: int) -> Iterator[dict[str, An
         own = summary_of(paste.content, is_markdown=kind == "markdown") if is_prose else ""
         placed = {name: row[name] for name in ("scope", "conversation_id", "source_id")}
         draft = {
-            "title": _paste_title(paste, kind),
+            "title": _paste_title(paste),
             "type": kind,
             "content": paste.content,
             "summary": own or _label(paste),
@@ -460,43 +414,21 @@ def pieces(content: str) -> Iterator[Paste]:
 
 
 def _type_of(paste: Paste) -> str:
+    """By the file name or the words on the fence; text where there are none."""
     words = paste.info.lower().split()
-    named = _NAMED_FILE.search(paste.info)
-    if named:
+    if named := _NAMED_FILE.search(paste.info):
         return _TYPES.get(named[0].rpartition(".")[2].lower(), "code")
-    if words:
-        return _TYPES.get(words[0].strip("{}.:"), "code")
-    return _guessed(paste.content)
+    return _TYPES.get(words[0].strip("{}.:"), "code") if words else "text"
 
 
-def _guessed(content: str) -> str:
-    """data, code or text, by the form of the lines."""
-    if content.lstrip()[:1] in ("{", "["):
-        try:
-            json.loads(content)
-        except ValueError:
-            pass
-        else:
-            return "data"
-    lines = [line for line in content.splitlines() if line.strip() and not _COMMENT.match(line)]
-    if not lines:
-        return "text"
-    if sum(bool(_CODE_LINE.match(line)) for line in lines) * 3 >= len(lines):
-        return "code"
-    return "data" if sum(bool(_SETTING.match(line)) for line in lines) * 5 >= len(lines) * 4 else "text"
-
-
-def _paste_title(paste: Paste, kind: str) -> str:
-    """The file name on the fence, before it or in the first line; else the name it defines, else its first words."""
+def _paste_title(paste: Paste) -> str:
+    """The file name on the fence, before it or in a comment in the first line; else its first words."""
     lines = [line.strip() for line in paste.content.splitlines() if line.strip()]
     opening = lines[0] if lines else ""
     places = [paste.info, _label(paste), opening if _COMMENT.match(opening) else ""]
     names = [found[0] for place in places for found in list(_NAMED_FILE.finditer(place))[-1:]]
     if names:
         return cut_bytes(names[0], _SHOWN_TITLE)
-    defined = _DEFINED.search(paste.content) if kind == "code" else None
-    if defined:
-        return cut_bytes(defined[1] or defined[2], _SHOWN_TITLE)
     spoken = next((line for line in lines if any(map(str.isalnum, line))), "")
     return cut_bytes(spoken.strip(_HASHES + "/*;-<>!\"'{}[]:,"), _SHOWN_TITLE) or UNTITLED
 

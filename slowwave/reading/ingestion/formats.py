@@ -1,4 +1,4 @@
-"""The kind of a file by its first bytes: binary or text, encoding, format. `parsers` has the table of formats."""
+"""The kind of a file by its first bytes: binary or text, encoding, format. `conversations` has the table of formats."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import codecs
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -48,14 +49,9 @@ _MOST_DAMAGE = 3
 # Guesses between one-byte Latin alphabets are mere chance, so only other scripts overrule cp1252.
 _OTHER_SCRIPTS = ("cp1251", "koi8_r", "cp932", "euc_jp", "gb18030", "big5", "euc_kr", "cp1253", "cp1255", "cp1256")
 _KEY = re.compile(r'(?<!\\)"(\w+)"\s*:')
-_BETWEEN = re.compile(r"[\s,]*")
 _LENIENT = json.JSONDecoder(strict=False)
 _HEADING = re.compile(r"^#{1,6} +\S", re.MULTILINE)
 _PROJECTS = frozenset({"uuid", "docs", "prompt_template"})
-_LISTS = (
-    *(frozenset({"id", "profile", "real_name"}), frozenset({"uuid", "full_name"}), _PROJECTS),
-    *(frozenset({"id", "created", "members", "is_archived"}), frozenset({"id", "created", "members", "topic"})),
-)
 
 
 class _Signature(NamedTuple):
@@ -87,7 +83,6 @@ FROM_LINE = re.compile(r"From \S+(?: at \S+)? +\w{3} \w{3} +\d+ \d\d:\d\d")
 """The line before each mail of an mbox."""
 _MAIL_HEADERS = ("From", "Date", "Message-ID")
 _COMMIT = re.compile(r"commit [0-9a-f]{7,64}\b[^\n]*\n(?:[A-Z][\w-]*:[^\n]*\n){0,3}?Author: [^\n<]*<[^\n>]*>")
-_SHORT_COMMIT = re.compile(r"[*|/\\_ ]*([0-9a-f]{7,40}) \S")
 _DAY = r"(?P<a>\d{1,4})(?P<sign>[./-])(?P<b>\d{1,2})(?P=sign)(?P<c>\d{2,4})"
 _CLOCK = r"(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?(?:\s?(?P<half>[AaPp])\.?\s?[Mm]\.?)?"
 CHAT_LINE = re.compile(
@@ -195,23 +190,14 @@ def top_keys(head: str) -> list[str]:
 
 
 def json_fault(head: str, *, is_whole: bool) -> str:
-    """Why a text is not valid JSON; empty if it is valid, has valid lines, or `head` may be only its beginning."""
-    body = head.lstrip("\ufeff").rstrip()
-    if any(_objects(body.split("\n")[:_SNIFFED_LINES])):
+    """Why a text is not valid JSON; empty if it is, has valid lines, or `head` is only its beginning."""
+    if not is_whole or any(_objects(head.lstrip("\ufeff").split("\n")[:_SNIFFED_LINES])):
         return ""
-    at = 0
-    try:
-        while at < len(body):
-            at = _BETWEEN.match(body, _LENIENT.raw_decode(body, at)[1]).end()  # type: ignore[union-attr]
-    except json.JSONDecodeError as error:
-        rest = body[error.pos :]
-        if error.msg.startswith("Unterminated"):
-            return f"it ends too early, within the text that begins in line {error.lineno}" if is_whole else ""
-        if not rest or any(word.startswith(rest) for word in ("true", "false", "null")):
-            return f"it ends too early, in line {error.lineno}" if is_whole else ""
-        return f"line {error.lineno}, {error.msg[:1].lower()}{error.msg[1:]}"
-    except RecursionError:
-        pass
+    with suppress(RecursionError):
+        try:
+            _LENIENT.decode(head.lstrip("\ufeff").strip())
+        except json.JSONDecodeError as error:
+            return "" if error.msg == "Extra data" else f"line {error.lineno}, {error.msg[:1].lower()}{error.msg[1:]}"
     return ""
 
 
@@ -274,19 +260,6 @@ def _has_form_of_chat(line: re.Match[str]) -> bool:
     is_year_first = len(line["a"]) == 4
     has_comma = bool(line["comma"] or line["word"])
     return (has_comma or not (is_year_first or line["open"])) and bool(line["open"] or not line["second"])
-
-
-def is_list_of_export(head: str) -> bool:
-    """Whether JSON lists the people, channels or projects of an export of Slack or Claude.ai, and has no messages."""
-    keys = set(_KEY.findall(head))
-    return any(keys >= each for each in _LISTS)
-
-
-def is_short_log(head: str) -> bool:
-    """Whether a text is a log of Git with a line for each commit: no authors, no times, no reasons."""
-    lines = [line for line in head.lstrip("\ufeff").split("\n")[:_SNIFFED_LINES] if line.strip(" *|/\\_\r")]
-    hashes = [found[1] for found in map(_SHORT_COMMIT.match, lines) if found]
-    return len(hashes) == len(lines) > 1 and any(not each.isdigit() and not each.isalpha() for each in hashes)
 
 
 def _is_markdown(head: str, suffix: str) -> bool:

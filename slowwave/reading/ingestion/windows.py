@@ -56,13 +56,6 @@ class PlannedWindow:
         """The window with the known facts that it may repeat or end, and with its roster."""
         return replace(self, window=replace(self.window, known=tuple(known), roster=tuple(roster)))
 
-    def with_aliases(self, aliases: Sequence[str]) -> PlannedWindow:
-        """The window with the other names of the note that it is a part of."""
-        if not aliases:
-            return self
-        turns = tuple(replace(turn, aliases=tuple(aliases)) for turn in self.window.turns)
-        return replace(self, window=replace(self.window, turns=turns))
-
 
 def plan_windows(new: pl.DataFrame, earlier: pl.DataFrame, settings: ExtractSettings) -> list[PlannedWindow]:
     """Windows over new messages, each after up to `context_messages` earlier messages.

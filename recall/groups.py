@@ -1,4 +1,6 @@
-"""Aspects of a life: how well each is known, and by which facts (S3-18, S3-19).
+"""Groups of what is known: aspects of a life, and communities of entities.
+
+Aspects: how well each is known, and by which facts (S3-18, S3-19).
 
 There are two paths. `stored_aspects` reads what runs wrote down when they were done; `aspects` and `aspects_of` count
 the facts that are live at the moment of asking. The two may differ: a fact may have ended since, or come without a run.
@@ -6,6 +8,7 @@ the facts that are live at the moment of asking. The two may differ: a fact may 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,14 +18,17 @@ import polars as pl
 
 from slowwave.common.errors import UnusableInput
 from slowwave.common.settings import AspectSettings
-from slowwave.common.types import RecalledFact
+from slowwave.common.types import Community, Member, RecalledFact
 from slowwave.common.validity import Moment, live_sql
 from slowwave.facts.aspects import BY_SLUG, COUNTED, TAGGED, Aspect, aspect_named, score, score_aspects, shown
+from slowwave.graph.community_detection import MIN_MEMBERS, member_lists
+from slowwave.graph.community_plan import community_names
 from slowwave.lifecycle.usage_scores import evolved_weight
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 from storage.store import Store
 
+from .entities import LISTED
 from .facts import HOT, stored
 from .facts import shown as named
 
@@ -155,3 +161,63 @@ def _profile(rows: pl.DataFrame, at: datetime) -> Profile:
         AspectScore(BY_SLUG[row.pop("slug")], **row, scored_at=at)
         for row in rows.select("slug", *COUNTED).iter_rows(named=True)
     )
+
+
+# Communities as they are shown: what belongs together, its name, and a summary of it (S2-46 … S2-49). Entities that are
+# archived or merged since the refresh are left out; a summary is shown as long as all facts of its sources are valid.
+
+
+MEMBERS = ("id", "entity_ids", "joined_ids", "refreshed_at")
+"""The columns with the members of a community."""
+_COLUMNS = [*MEMBERS, "summary", "summarised_by", "told_fact_ids", "facts", "aspects"]
+
+
+def communities(snapshot: Snapshot, now: datetime, limit: int) -> tuple[int, tuple[Community, ...]]:
+    """How many communities there are of which two or more members are left, and the largest."""
+    stored = snapshot.frame("communities", columns=[*MEMBERS, "facts"])
+    if stored.is_empty():
+        return 0, ()
+    there = member_lists(stored).join(snapshot.frame("entities", LISTED, ["id"]), on="id", how="semi").unique(
+        ["id", "community_id"]
+    )  # fmt: skip
+    sizes = there.group_by(id="community_id").agg(size=pl.len()).filter(pl.col("size") >= MIN_MEMBERS)
+    sized = sizes.join(stored.select("id", "facts"), on="id")
+    first = sized.sort("size", "facts", "id", descending=[True, True, False], nulls_last=True).head(limit)
+    return len(sized), _shown(snapshot, first["id"], now)
+
+
+def summarised_communities(snapshot: Snapshot, ids: Sequence[str] | pl.Series, now: datetime) -> pl.DataFrame:
+    """The communities of these ids, with their summaries at `now`, in no particular order.
+
+    Columns: id, name, summary (null where there is none to show), summarised_by, is_outdated, facts, aspects, and the
+    lists `member_ids` and `members` (names) of those that are listed. The name is of the first of them.
+    """
+    rows = snapshot.by_ids("communities", ids, _COLUMNS)
+    everyone = member_lists(rows).unique(["id", "community_id"], keep="first", maintain_order=True)
+    names = snapshot.by_ids("entities", everyone["id"], ["id", "name"], where=LISTED)
+    listed = everyone.join(names, on="id", maintain_order="left").group_by("community_id", maintain_order=True)
+    members = listed.agg(entity_ids="id", members="name").rename({"community_id": "id"})
+    sources = rows.select("id", fact_id="told_fact_ids").explode("fact_id").drop_nulls()
+    live = snapshot.by_ids("facts", sources["fact_id"], ["id"], where=live_sql(now))["id"]
+    outdated = sources.filter(~pl.col("fact_id").is_in(live.implode()))["id"]
+    is_outdated = pl.col("summary").is_not_null() & pl.col("id").is_in(outdated.implode())
+    named = rows.drop("entity_ids").join(members, on="id", how="left").join(
+        community_names(members, names), on="id", how="left"
+    )  # fmt: skip
+    return named.select(
+        "id", pl.col("name").fill_null(""), pl.when(~is_outdated).then("summary").alias("summary"), "summarised_by",
+        is_outdated.alias("is_outdated"), "facts", "aspects", pl.col("entity_ids").fill_null([]).alias("member_ids"),
+        pl.col("members").fill_null([]),
+    )  # fmt: skip
+
+
+def _shown(snapshot: Snapshot, ids: pl.Series, now: datetime) -> tuple[Community, ...]:
+    """The communities with these ids, in their order."""
+    found = ids.rename("id").to_frame().join(summarised_communities(snapshot, ids, now), on="id", maintain_order="left")
+    made = []
+    for row in found.iter_rows(named=True):
+        members = tuple(Member(*pair) for pair in zip(row["member_ids"], row["members"], strict=True))
+        texts = (row["name"], row["summary"] or "", row["summarised_by"] or "", row["is_outdated"])
+        aspects = json.loads(row["aspects"] or "{}")
+        made.append(Community(row["id"], *texts, len(members), row["facts"] or 0, aspects, members))
+    return tuple(made)
