@@ -244,7 +244,7 @@ def _mem0_relation(drafts: Drafts, place: str, item: Item) -> None:
         entity(place, name, kind, spaced=True, seen_at=seen) for name, kind in zip((source, target), kinds, strict=True)
     ]
     drafts.claim(
-        place, *names, relation, confidence=share_of(item, "confidence"),
+        place, names[0], names[1], relation, confidence=share_of(item, "confidence"),
         valid_from=moment_of(drafts, place, item, "valid_at", "created_at"),
         valid_to=moment_of(drafts, place, item, "invalid_at", "invalidated_at"), stated_at=seen,
         group=name_of(item, "user_id", "agent_id"),
