@@ -11,7 +11,7 @@ import polars as pl
 
 from slowwave.common import frames
 from slowwave.common.lexicon.labels import canonical_type, label_key
-from slowwave.common.text import readable
+from slowwave.common.text import digest, normalise_name, readable
 from slowwave.common.timestamps import parse_time
 from slowwave.reading.ingestion.transcripts import display_name, first, label
 
