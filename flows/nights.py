@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import date, datetime
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from inference.secrets import without_secrets
 from slowwave.common.errors import RecallFell
@@ -32,7 +32,7 @@ from tasks.orchestration.backfilling import (
 )
 from tasks.orchestration.phases import NightTally, attempt, check_interrupted, close_night
 from tasks.orchestration.tallies import publish_summary
-from tasks.runtime.engine import flow, is_inline, task, tell, turn_of
+from tasks.runtime.engine import flow, task, tell, turn_of
 from tasks.runtime.retrying import ONCE
 from tasks.runtime.run_pages import collecting_decisions, show_table
 from tasks.runtime.runs import Run, existing_run, phases_of, recorded
@@ -148,32 +148,16 @@ def night_of(
     return asyncio.run(sleep(namespace, store, phases=phases, settings=settings, now=now, dry_run=dry_run))
 
 
-class Ending(Protocol):
-    """What both a future of Python's and one of Prefect's can tell."""
-
-    def result(self) -> dict[str, Any]:
-        """The summary of a namespace; raises what its work raised."""
-
-
 async def spread(
     work: Callable[..., dict[str, Any]], names: Sequence[str], width: int, **arguments: Any
 ) -> list[dict[str, Any]]:
     """A row for the work of each namespace, side by side; one that fails does not keep the others from theirs."""
-    if is_inline():
-        with ThreadPoolExecutor(width) as pool:
-            started: dict[str, Ending] = {
-                name: pool.submit(copy_context().run, partial(work, namespace=name, **arguments)) for name in names
-            }
-            return await asyncio.to_thread(_gathered, started)
-    from prefect.task_runners import ThreadPoolTaskRunner
-
-    runner: Any = ThreadPoolTaskRunner(max_workers=width)
-    with runner:
-        submitted: dict[str, Ending] = {name: runner.submit(work, {"namespace": name, **arguments}) for name in names}
-        return await asyncio.to_thread(_gathered, submitted)
+    with ThreadPoolExecutor(width) as pool:
+        started = {name: pool.submit(copy_context().run, partial(work, namespace=name, **arguments)) for name in names}
+        return await asyncio.to_thread(_gathered, started)
 
 
-def _gathered(endings: Mapping[str, Ending]) -> list[dict[str, Any]]:
+def _gathered(endings: Mapping[str, Future[dict[str, Any]]]) -> list[dict[str, Any]]:
     rows = []
     for name, ending in endings.items():
         try:

@@ -29,7 +29,7 @@ from slowwave.common.settings import IngestSettings
 from slowwave.common.timestamps import parse_moment, parse_time
 from slowwave.entities.mentions import name_to_store
 from slowwave.facts.revision.extracted_claims import collect
-from slowwave.integrations.foreign.adoption import adopt, without_secrets
+from slowwave.integrations.foreign.records import adopt, without_secrets
 from slowwave.reading.extraction.dates import find_hint, resolve_times
 from slowwave.reading.extraction.quotes import extract_window
 from slowwave.reading.filters.injection import injection_reason

@@ -27,8 +27,8 @@ The faces translate: the calls of another library become calls of `OpenMemory`, 
 nothing but the public calls, so whatever they can do, a program can do as well. Each needs its library, which comes
 with an extra of the package; without it the import says which.
 
-`foreign` goes the other way. `exports` tells which system wrote a file, `parsers` reads its form, `records` is the
-common one. `adoption` makes messages, names and claims of it, which then pass through the same filters and rules as a
-conversation. `audit` and `audit_pairs` judge such an export by our rules without storing anything: duplicates,
+`foreign` goes the other way. `parsers` tells which system wrote a file and reads its form, `records` is the
+common one, and makes messages, names and claims of it, which then pass through the same filters and rules as a
+conversation. `audit` judges such an export by our rules without storing anything: duplicates,
 contradictions, what is stale, secret or broken.
 """

@@ -16,7 +16,7 @@ from slowwave.common.text import row_id
 from slowwave.common.validity import is_live
 from slowwave.entities.entity_resolution import Resolution
 from slowwave.facts.revision.candidates import DIRECTIVES, build_candidates
-from slowwave.integrations.foreign.adoption import ROLE, SCOPE, VERSION, Adopted
+from slowwave.integrations.foreign.records import ROLE, SCOPE, VERSION, Adopted
 from slowwave.reading.filters.injection import injection_reasons
 from storage.snapshots import Reading
 from storage.transactions import Transaction

@@ -25,10 +25,9 @@ from slowwave.common.errors import UnusableInput
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import IngestSettings, Settings
 from slowwave.common.text import readable, row_id
-from slowwave.integrations.foreign.adoption import Adopted, adopt, without_secrets
 from slowwave.integrations.foreign.audit import Audit, audit
 from slowwave.integrations.foreign.parsers import READS, read_export
-from slowwave.integrations.foreign.records import Foreign, Skipped
+from slowwave.integrations.foreign.records import Adopted, Foreign, Skipped, adopt, without_secrets
 from slowwave.reading.ingestion.conversations import hidden_names
 from slowwave.reading.ingestion.formats import MIXED, binary_kind, encoding_of, load_lines
 from storage.rows import quoted

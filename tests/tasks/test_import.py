@@ -21,9 +21,8 @@ from talk import EXAMPLES, assert_same, contents, rows
 from slowwave.common.errors import UnusableInput
 from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings
 from slowwave.common.validity import is_live
-from slowwave.integrations.foreign.adoption import adopt, without_secrets
 from slowwave.integrations.foreign.parsers import read_export
-from slowwave.integrations.foreign.records import Foreign
+from slowwave.integrations.foreign.records import Foreign, adopt, without_secrets
 from storage.store import Store
 from storage.undo import undo
 from tasks.runtime.runs import new_run
