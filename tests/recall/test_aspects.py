@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
-from fractions import Fraction
 from pathlib import Path
 from random import Random
 from shutil import copytree
@@ -17,8 +15,6 @@ from typing import Any
 import polars as pl
 import pytest
 from conftest import EPOCH
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from stores import fact, remembered
 from talk import NOW, rows
 from typer.testing import CliRunner
@@ -186,16 +182,6 @@ def test_weights_and_saturations_are_settings(how: dict[str, dict[str, float]], 
 @pytest.mark.parametrize(("value", "told"), [(0.5, 1), (1.5, 2), (2.5, 3), (31.25, 31), (57.49999999999999, 58)])
 def test_a_score_is_shown_rounded_half_up(value: float, told: int) -> None:
     assert shown(value) == told
-
-
-@given(st.integers(1, 60), st.integers(0, 30), st.integers(0, 20), st.integers(0, 100))
-@settings(max_examples=100, deadline=None)
-def test_no_floating_point_noise_moves_a_shown_score(facts: int, entities: int, predicates: int, percent: int) -> None:
-    parts = ((40, facts, 25), (25, entities, 12), (20, predicates, 8), (15, percent, 100))
-    exact = sum((weight * min(Fraction(value, full), Fraction(1)) for weight, value, full in parts), Fraction(0))
-    told = score(facts, entities, predicates, percent / 100)
-    assert told == pytest.approx(float(exact), abs=1e-8)
-    assert shown(told) == math.floor(exact + Fraction(1, 2))
 
 
 def test_aspects_are_scored_from_facts_ends_and_predicates() -> None:
