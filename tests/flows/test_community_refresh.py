@@ -178,16 +178,6 @@ def test_without_a_model_communities_are_found_and_told_by_their_strongest_facts
     }
 
 
-@pytest.mark.proof
-def test_similar_entities_and_closed_relations_are_no_knowledge(found: Path) -> None:  # T33
-    with Store.open(str(found)).commit("noise-2", "test", NOW) as tx:
-        pair = {"a_id": entity("Anna"), "b_id": entity("Dario")}
-        tx.upsert("entity_links", pl.DataFrame([{"id": "l", **pair, "cosine": 0.99}]))
-        tx.upsert("facts", relations(["Anna swims with Dario"], kind="similarity"))
-        tx.upsert("facts", relations(["Anna dives with Edna"], valid_to=NOW))
-    assert refreshed(found)["counts"] == {"communities": 2}
-
-
 # With a model
 
 

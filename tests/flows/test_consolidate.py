@@ -131,17 +131,6 @@ def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
     assert_same(before, contents(place))
 
 
-@pytest.mark.proof
-def test_what_other_scopes_say_does_not_crowd_out_a_scopes_own_repetition(tmp_path: Path) -> None:
-    crowd = [fact(TEA[0], number, scope=f"project {number}") for number in range(40)]
-    place = remembered(tmp_path / "m", [*crowd, fact(TEA[0], 50, scope="mine"), fact(TEA[1], 51, scope="mine")])
-    consolidated(place, settings={"pairwise_max_batch": 0})
-    assert len(rows(place, "facts", "status = 'active' AND scope = 'mine'")) == 1
-    again = remembered(tmp_path / "n", [*crowd, fact(TEA[0], 50, scope="mine"), fact(TEA[1], 51, scope="mine")])
-    consolidated(again, scope="mine")
-    assert len(rows(again, "facts", "status = 'active' AND scope = 'mine'")) == 1
-
-
 # With a model
 
 

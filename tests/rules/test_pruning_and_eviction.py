@@ -191,10 +191,3 @@ def test_what_a_lasting_fact_names_is_no_part_of_the_cap(why: dict[str, Any]) ->
     free = plan_cap(people, known(fact("f")), 1)
     assert (free.entities["id"].to_list(), free.left_over) == (["e_a"], 0)
     assert not plan_cap(people, known(fact("f", kind="similarity", object_id="e_pin")), 1).entities.is_empty()
-
-
-@pytest.mark.parametrize("most", [0, 6, 7])
-def test_where_there_is_room_or_no_cap_nobody_goes(most: int) -> None:
-    plan = plan_cap(crowd(), known(fact("f")), most)
-    assert (len(plan.entities), len(plan.facts), plan.active, plan.left_over) == (0, 0, 6, 0)
-    assert plan.entities.schema["degree"] == pl.Int64

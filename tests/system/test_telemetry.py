@@ -36,7 +36,6 @@ from slowwave.common.run_counts import effects, retired
 from slowwave.common.run_counts import written as facts_written
 from slowwave.common.settings import SleepSettings
 from slowwave.integrations.python_api import OpenMemory
-from storage.lease import IMPORTED
 from storage.store import Store
 from tasks.runtime import telemetry
 from tasks.runtime.telemetry import start_telemetry, wanted
@@ -335,56 +334,6 @@ def test_runs_are_told_at_eighty_columns_with_cost_effect_and_phases_under_their
     assert "    5 merged" in lines
     few = CliRunner().invoke(app, ["runs", "--limit", "1", "--store", store.uri, "--json"])
     assert [run["flow"] for run in json.loads(few.stdout)["runs"]] == ["sleep", "consolidate", "steward"]
-
-
-def backfill_of(store: Store) -> None:
-    """A backfill with two windows and a night that has two phases, of which one changed nothing; and an import."""
-
-    def run(id: str, minute: int, parent: str | None, counts: dict[str, int], **more: Any) -> dict[str, Any]:
-        began = EPOCH + timedelta(minutes=minute)
-        row = {"id": id, "flow": id.partition("-")[0], "state": "completed", "parent_id": parent, "owner": "",
-               "parameters": "{}", "calls": 0, "usd": 0.0, **more}  # fmt: skip
-        return {**row, "started_at": began, "ended_at": began, "summary": json.dumps({"counts": counts})}
-
-    def window(since: str, until: str) -> str:
-        return json.dumps({"settings": {"extract": {"enabled": True, "since": since, "until": until}}})
-
-    march = window("2026-03-01T00:00:00+00:00", "2026-04-01T00:00:00Z")
-    week = window("2026-04-06T00:00:00+00:00", "2026-04-13T00:00:00+00:00")
-    listed = [
-        run("backfill-a", 0, None, {"facts learned": 5}),
-        run("ingest-b", 1, "backfill-a", {"facts learned": 3}, parameters=march),
-        run("ingest-c", 2, "backfill-a", {}, parameters=week),
-        run("sleep-d", 3, "backfill-a", {"decay: facts archived": 2}),
-        run("decay-e", 4, "sleep-d", {"facts archived": 2}),
-        run("upkeep-f", 5, "sleep-d", {}),
-        run("ingest-g", -9, None, {"facts learned": 9}, owner=IMPORTED),
-    ]
-    with store.commit("backfill-a", "run", EPOCH) as tx:
-        tx.upsert("runs", pl.DataFrame(listed))
-
-
-def test_parts_of_parts_stand_under_theirs_windows_say_which_and_what_was_imported_is_marked(
-    new_store: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = new_store()
-    backfill_of(store)
-    monkeypatch.setenv("COLUMNS", "80")
-    told = CliRunner().invoke(app, ["runs", "--store", store.uri]).stdout.splitlines()
-    assert max(map(len, told)) <= 80
-    flows = [line[18:40].rstrip() for line in told if line.startswith(("2026", "2025"))]
-    assert flows == [
-        "backfill", "  ingest 2026-03", "  ingest 2026-04-06", "  sleep", "    decay", "    upkeep", "ingest",
-    ]  # fmt: skip
-    ids = [line.strip() for line in told if "-" in line and not line.startswith("202")]
-    assert ids == [
-        "backfill-a", "ingest-b", "ingest-c", "sleep-d", "decay-e", "upkeep-f", "ingest-g, imported",
-    ]  # fmt: skip
-    whole = CliRunner().invoke(app, ["runs", "ingest-b", "--store", store.uri]).stdout
-    assert "ingest 2026-03" in whole
-    assert "backfill-a" in whole
-    elsewhere = CliRunner().invoke(app, ["runs", "ingest-g", "--store", store.uri]).stdout
-    assert "undo does not reach it" in elsewhere
 
 
 def test_one_run_is_told_in_full(new_store: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,7 @@ from slowwave.common import frames
 from slowwave.common.entrenchment import KEPT_KINDS
 from slowwave.common.settings import RecallSettings, StewardSettings
 from slowwave.integrations.python_api import OpenMemory
-from slowwave.lifecycle import pruning_and_eviction
-from slowwave.lifecycle.pruning_and_eviction import is_due, plan_prune
+from slowwave.lifecycle.pruning_and_eviction import plan_prune
 from slowwave.lifecycle.usage_scores import USE, half_life_days, score_facts, worth_days
 from storage.doctor import examine
 from storage.store import Store
@@ -130,21 +129,6 @@ def test_a_worthier_fact_is_never_scored_lower_and_a_score_is_a_share(
     counted = [used("f", hits, age / 2)] if hits else []
     low, high = (worth(fact("f", age, content_score=content), *counted) for content in sorted((a, b)))
     assert 0.0 <= low <= high <= 1.0
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "due"),
-    [(None, 0.3, True), (0.3, 0.3, False), (0.3, 0.295, False), (0.3, 0.285, True), (0.104, 0.098, True),
-     (0.0504, 0.0499, True), (0.0499, 0.0498, False), (0.05, 0.0499, True), (0.0499, 0.05, True)],
-)  # fmt: skip
-def test_a_score_is_written_when_it_moved_a_step_or_crossed_a_mark(old: float | None, new: float, due: bool) -> None:
-    pair = pl.DataFrame({"quality_score": [old], "score": [new]}, schema_overrides={"quality_score": pl.Float64})
-    assert pair.select(is_due((0.1, 0.05), 0.01)).item() is due
-
-
-def test_a_whole_step_is_enough() -> None:
-    pair = pl.DataFrame({"quality_score": [0.5, 0.5], "score": [0.25, 0.2500001]})
-    assert pair.select(is_due((), 0.25)).to_series().to_list() == [True, False]
 
 
 # What fades (S4-07)
@@ -302,14 +286,6 @@ def test_while_it_learns_the_steward_scores_and_prunes_nothing(keep: Keep) -> No
     assert rows(uri, "metadata", f"id = '{LEARNING}'")["number"].to_list() == [1.0]
     assert live(uri) == ["old"]
     assert not is_learning(Store.open(str(uri)), HOW)
-
-
-@pytest.mark.parametrize("chosen", [50, 0, -1])
-def test_fifty_recalls_are_enough_and_no_number_or_a_negative_one_means_fifty_too(chosen: int) -> None:
-    enough = StewardSettings(learning_events=chosen)
-    assert pruning_and_eviction.is_learning(49, enough)
-    assert not pruning_and_eviction.is_learning(50, enough)
-    assert pruning_and_eviction.events_to_learn(enough) == 50
 
 
 def test_a_store_whose_recalls_cannot_be_counted_is_learning(keep: Keep) -> None:

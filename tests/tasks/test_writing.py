@@ -59,16 +59,6 @@ def test_a_decision_is_made_again_where_another_run_wrote_meanwhile(new_store: C
     assert (tagging.decisions, tagging.written) == ([["a"], ["a", "b"]], [["a", "b"]])
 
 
-def test_nothing_is_written_where_another_run_left_nothing_to_do(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    put(store, "a")
-    before = store.head.sequence
-    tagging = Tagging(store, lambda: put(store, "a", 2.0))
-    assert tagging() == []
-    assert not tagging.written
-    assert store.head.sequence == before + 1  # the commit of the other run
-
-
 def test_an_empty_decision_and_a_dry_run_take_no_lease(new_store: Callable[[], Store]) -> None:
     store = new_store()
     before = store.head.sequence
