@@ -41,7 +41,7 @@ STAGES: Mapping[str, tuple[str, ...]] = {
     "writing the store": (
         "storage.transactions:Transaction.upsert", "storage.transactions:Transaction.delete",
         "storage.transactions:Transaction.publish", "storage.transactions:Transaction.recover",
-        "storage.head:HeadRow.acquire", "storage.head:HeadRow.release",
+        "storage.lease:HeadRow.acquire", "storage.lease:HeadRow.release",
     ),
     "tidying up": ("flows.ingest:tidy.fn",),
     "tasks, the rest": (

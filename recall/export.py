@@ -20,9 +20,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from slowwave.common.errors import StoreMismatch, UnusableInput
 from storage.export_key import own_key
-from storage.reembedding import batches
 from storage.rows import empty_frame, filled
-from storage.snapshots import Snapshot
+from storage.snapshots import Snapshot, batches
 from storage.store import Store
 from storage.tables import SCHEMA_VERSION, TABLES
 

@@ -17,8 +17,7 @@ import polars as pl
 from slowwave.common.text import readable
 from slowwave.common.validity import live_sql
 from slowwave.graph.graph import NAMED_WITH
-from storage.reembedding import batches
-from storage.snapshots import Snapshot
+from storage.snapshots import Snapshot, batches
 
 # A memory as GraphML: entities are nodes, live relations are edges; opens in Gephi, yEd, networkx, igraph.
 

@@ -8,8 +8,7 @@ Tables
 Namespaces, commits and snapshots
 - `connection`: the database directory of a namespace
 - `object_storage`: the same on object storage
-- `head`: the one row that says which version of each table counts
-- `lease`: who may write
+- `lease`: the one row that says which version of each table counts, and who may write
 - `store`: opens and makes namespaces; begins commits and snapshots
 - `transactions`: one commit
 - `row_steps`: the rows that a commit changed, for what follows it in memory
@@ -31,8 +30,7 @@ Beside the history
 - `quotations`: what nobody has read yet
 - `upkeep`: compaction and retention
 - `migrations`: columns of a newer slowwave, and indexes that a table has grown into
-- `reembedding`: vectors of another model
-- `erasure`: nothing is left of what is forgotten
+- `renewal`: tables written anew, without what is forgotten or with vectors of another model
 - `export_key`: the secret by which a store knows its own exports
 
 Damage

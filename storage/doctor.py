@@ -26,7 +26,7 @@ from .versions import was_set_aside
 if TYPE_CHECKING:
     from lancedb.table import Table
 
-    from .head import Head
+    from .lease import Head
     from .transactions import Transaction
 
 CHECKS = (

@@ -33,7 +33,7 @@ from .tables import TABLES
 from .transactions import Transaction
 
 if TYPE_CHECKING:
-    from .head import Lease
+    from .lease import Lease
 
 APPROVED = ("active", "superseded", "retracted", "archived")
 """Statuses that a fact has, or had, a say with."""

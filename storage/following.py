@@ -30,7 +30,7 @@ from .warm import Tables
 if TYPE_CHECKING:
     from lancedb import AsyncConnection, AsyncTable
 
-    from .head import Head
+    from .lease import Head
     from .store import Store
 
 log = logging.getLogger("slowwave")

@@ -1,27 +1,34 @@
-"""Which process may write a namespace, and which may create one.
+"""The head: one row that says which version of every table is the state of a namespace, and which process may write.
 
-Who holds the writer lease, whether that process can still be alive, and whether its time is over; and the lock of
-creation.
+Who holds the writer lease, whether that process can still be alive, and whether its time is over; the row itself; and
+the lock of creation.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
 
+from slowwave.common.errors import Fenced, LeaseBusy, UnusableInput
+
+from .connection import HEAD, answer, newest_file_on_disk, query_of
+from .object_storage import is_remote
+
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
+    from lancedb.table import Table
 
 IMPORTED = "imported"
 """In place of an owner: the run was not a process of this place, but came with an export."""
@@ -129,6 +136,212 @@ def holder(owner: str) -> str:
     """The holder as a person would name it."""
     parsed = _parsed(owner)
     return f"run {parsed.run} (process {parsed.pid})" if parsed else owner
+
+
+# The row is moved by compare-and-swap only, which LanceDB gives on local disks and object stores alike: a version of a
+# table is written only where there is none of that number yet (on object storage by a conditional put).
+
+
+_SCHEMA = pa.schema(
+    [
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("sequence", pa.int64(), nullable=False),
+        pa.field("versions", pa.string(), nullable=False),
+        pa.field("schema_version", pa.int64(), nullable=False),
+        pa.field("embed_model", pa.string(), nullable=False),
+        pa.field("dims", pa.int64(), nullable=False),
+        pa.field("lease_count", pa.int64(), nullable=False),
+        pa.field("owner", pa.string(), nullable=False),
+        pa.field("lease_until", pa.float64(), nullable=False),
+    ]
+)
+_FIRST_POLL_S = 0.02
+_LONGEST_POLL_S = {False: 0.1, True: 0.5}  # by whether every look is a request over the network
+_RENEWED_AFTER = 3  # parts of a lease
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The one row: `sequence` counts commits, `lease_count` counts every change of the lease."""
+
+    sequence: int
+    versions: Mapping[str, int]
+    schema_version: int
+    embed_model: str
+    dims: int
+    lease_count: int
+    owner: str
+    lease_until: float
+
+    def row(self) -> dict[str, Any]:
+        """The values of the row."""
+        return {each.name: getattr(self, each.name) for each in fields(Head)}
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a writer may take the lease now."""
+        return self.is_free_by(Clock())
+
+    def is_free_by(self, clock: Clock) -> bool:
+        """Whether a writer may take the lease, by this clock."""
+        return not self.owner or is_surely_dead(self.owner) or is_over(self.owner, self.lease_until, clock)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease(Head):
+    """The head under this process's lease of `lease_s` seconds, as it was last renewed (steady seconds).
+
+    `waited_s` is how long others stood in its way, `is_taken_over` whether its last holder had not given it back.
+    """
+
+    lease_s: float
+    renewed: float
+    waited_s: float
+    is_taken_over: bool
+
+
+def create_head(
+    db: DBConnection, versions: Mapping[str, int], schema_version: int, embed_model: str, dims: int
+) -> None:
+    """Publish the first, empty state; of several processes that try, one wins and the others see its head."""
+    row = [["head"], [0], [json.dumps(dict(versions))], [schema_version], [embed_model], [dims], [0], [""], [0.0]]
+    try:
+        db.create_table(HEAD, pa.table(row, schema=_SCHEMA))
+    except (ValueError, RuntimeError, OSError) as error:
+        if "already exists" not in str(error).lower() and HEAD not in db.list_tables().tables:
+            raise
+
+
+def _head_of(row: Mapping[str, Any]) -> Head:
+    versions = row["versions"]
+    values = {each.name: row[each.name] for each in fields(Head)}
+    return Head(**values | {"versions": json.loads(versions) if isinstance(versions, str) else versions})
+
+
+_last: dict[str, tuple[tuple[int, int, int], Head]] = {}
+"""By address of a namespace: what was read last or written by this process, and the file at or before that."""
+
+
+class HeadRow:
+    """Reads and moves the head of one namespace."""
+
+    def __init__(self, db: DBConnection, clock: Clock | None = None) -> None:
+        self._table: Table = db.open_table(HEAD)
+        self._clock = clock or Clock()
+        self._uri = str(db.uri)
+        self._has_read = False
+        self._longest_poll_s = _LONGEST_POLL_S[is_remote(str(db.uri))]
+
+    def read(self) -> Head:
+        """The head as it is now: the one that was read last, as long as its table has no newer file."""
+        newest = newest_file_on_disk(self._uri, HEAD)
+        last = _last.get(self._uri)
+        if self._has_read and last is not None and last[0] == newest:
+            return last[1]
+        head = self._read()
+        self._has_read = True
+        if newest is not None:
+            _last[self._uri] = newest, head
+        return head
+
+    def _read(self) -> Head:
+        rows = self._rows()
+        if len(rows) != 1:
+            raise UnusableInput(f"The store's head has {len(rows)} rows instead of one.", "Run `slowwave doctor`.")
+        return _head_of(rows[0])
+
+    def _rows(self) -> list[dict[str, Any]]:
+        self._table.checkout_latest()
+        return answer(query_of(self._table)).to_dicts()
+
+    def acquire(self, run_id: str, lease_s: float, wait_s: float) -> Lease:
+        """Take the writer lease, waiting up to `wait_s` seconds; a dead holder's lease is taken over.
+
+        A lease that did not change for its whole length is taken over, too. This process measures that with its steady
+        clock, so a wall clock that was set back by an hour blocks nobody for an hour.
+        """
+        clock, owner, poll = self._clock, new_owner(run_id), _FIRST_POLL_S
+        began = changed_at = clock.steady()
+        last: Head | None = None
+        is_first = True
+        while True:
+            head, now = self.read(), clock.steady()
+            if last is None or head.lease_count != last.lease_count:
+                last, changed_at = head, now
+            is_silent = now - changed_at > length_of(head.owner, lease_s)
+            if (is_silent or head.is_free_by(clock)) and (lease := self._take(head, owner, lease_s)):
+                return lease if is_first else replace(lease, waited_s=clock.steady() - began)
+            is_first = False
+            if now - began > wait_s:
+                raise LeaseBusy(
+                    f"The namespace is being written by {holder(head.owner)}; waited {wait_s:g} s.",
+                    "Wait for it to finish, or raise retention.lease_wait_s.",
+                )
+            clock.sleep(poll)
+            poll = min(poll * 1.2, self._longest_poll_s)
+
+    def _take(self, head: Head, owner: str, lease_s: float) -> Lease | None:
+        named, until = with_time(owner, lease_s, self._clock), self._clock.wall() + lease_s
+        renewed = self._clock.steady()
+        if not self._swap(head, owner=named, lease_until=until):
+            return None
+        values = {**head.row(), "lease_count": head.lease_count + 1, "owner": named, "lease_until": until}
+        return Lease(**values, lease_s=lease_s, renewed=renewed, waited_s=0.0, is_taken_over=bool(head.owner))
+
+    def is_due(self, lease: Lease) -> bool:
+        """Whether a third of the lease has passed since its last renewal."""
+        return self._clock.steady() - lease.renewed > lease.lease_s / _RENEWED_AFTER
+
+    def renew(self, lease: Lease) -> Lease:
+        """Extend the lease; raises `Fenced` if it was lost."""
+        until, owner = self._clock.wall() + lease.lease_s, with_time(lease.owner, lease.lease_s, self._clock)
+        renewed = self._clock.steady()
+        if not self._swap(lease, owner=owner, lease_until=until):
+            raise Fenced("Another writer took over the namespace while this one was silent.", "Run it again.")
+        return replace(lease, lease_count=lease.lease_count + 1, owner=owner, lease_until=until, renewed=renewed)
+
+    def is_current(self, lease: Lease) -> bool:
+        """Whether the head still has this lease."""
+        return self.read().lease_count == lease.lease_count
+
+    def publish(self, lease: Lease, versions: Mapping[str, int], **more: int | str) -> None:
+        """Make `versions` the state and free the lease, in one step; raises `Fenced` if the lease was lost."""
+        body = {"sequence": lease.sequence + 1, "versions": json.dumps(dict(versions)), **more}
+        if not self._swap(lease, owner="", lease_until=0.0, **body):
+            raise Fenced("Another writer took over the namespace before this one could publish.", "Run it again.")
+
+    def release(self, lease: Lease) -> bool:
+        """Free the lease without publishing; False if it was lost already."""
+        return self._swap(lease, owner="", lease_until=0.0)
+
+    def _swap(self, seen: Head, **values: int | float | str) -> bool:
+        """Change the head if it is still as it was seen."""
+        where = f"sequence = {seen.sequence} AND lease_count = {seen.lease_count}"
+        wanted = {"lease_count": seen.lease_count + 1, **values}
+        try:
+            result = self._table.update(where=where, values=wanted)
+        except RuntimeError as error:
+            if "conflict" in str(error).lower() or "concurrent" in str(error).lower():
+                return self._holds(wanted)
+            raise
+        if int(result.rows_updated) != 1:
+            return self._holds(wanted)
+        self._remember(result.version, seen.row() | wanted)
+        return True
+
+    def _remember(self, version: int, row: Mapping[str, Any]) -> None:
+        """Keep what this process wrote as the head, so as not to read it, unless it was moved again since."""
+        newest = newest_file_on_disk(self._uri, HEAD)
+        if newest is not None and newest[0] == version:
+            _last[self._uri] = newest, _head_of(row)
+
+    def _holds(self, wanted: Mapping[str, int | float | str]) -> bool:
+        """Whether the head has the values of this process: after a lost answer the change looks like a conflict.
+
+        No other process can have made it so: an owner's name is of one lease only, and who frees one had it.
+        """
+        row = self._rows()[0]
+        return all(row[name] == value for name, value in wanted.items())
 
 
 # The lock of creation: which process creates a namespace on object storage, where no folder can be moved into place.

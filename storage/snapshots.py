@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 Place = tuple[int, int, int]
 """A version and the file of its manifest: another store in the same folder has other files."""
+BATCH = 4096  # rows that are held in memory at a time
 MANY = 5000  # ids from which reading all of a table is faster than looking each up
 
 
@@ -53,6 +54,20 @@ def read_rows(
     if limit is not None:
         query = query.limit(limit)
     return _answered(table, query)
+
+
+def batches_of(table: Table, columns: Sequence[str] | None = None, where: str | None = None) -> Iterator[pl.DataFrame]:
+    """Rows of an open table, some thousands at a time."""
+    query = table.search().limit(None)
+    query = query.where(where) if where else query
+    for batch in (query if columns is None else query.select(list(columns))).to_batches(BATCH):
+        if batch.num_rows:
+            yield pl.DataFrame(pl.from_arrow(batch))
+
+
+def batches(reading: Reading, name: str, columns: Sequence[str], where: str | None = None) -> Iterator[pl.DataFrame]:
+    """Rows of a table in this state, some thousands at a time."""
+    return batches_of(reading.handle(name), columns, where)
 
 
 def numbered_rows(table: Table, numbers: Iterable[int], columns: Sequence[str] | Mapping[str, str]) -> pl.DataFrame:

@@ -21,8 +21,7 @@ from slowwave.common.settings import RetentionSettings
 
 from .connection import HEAD, NO_STORE, connect, has_namespace, namespaces, place_for_making
 from .disk import in_plain_words, plain_errors
-from .head import Head, HeadRow, Lease, create_head
-from .lease import make_once
+from .lease import Head, HeadRow, Lease, create_head, make_once
 from .object_storage import check_bucket, is_remote
 from .pieces import FEW, Pieces
 from .rows import CREATED, to_rows

@@ -17,7 +17,7 @@ import pyarrow as pa
 from slowwave.common.errors import Fenced, StoreMismatch
 
 from .connection import answer, is_newest_on_disk, manifest_on_disk, query_of
-from .head import HeadRow, Lease
+from .lease import HeadRow, Lease
 from .object_storage import is_remote
 from .pieces import FEW
 from .row_steps import Change, RowStep, keep_step
@@ -164,7 +164,7 @@ class Transaction(Reading):
 
     def rebuild(self, name: str, work: Callable[[Table], Any]) -> None:
         """Run work that keeps the rows as they are (indexes, compaction) and may move the table by any step."""
-        self._renew()
+        self.stay()
         was_written = name in self.before
         self._before(name)
         table, start = self.handle(name), self.versions[name]
@@ -186,7 +186,7 @@ class Transaction(Reading):
 
     def put_back_whole(self, name: str, version: int) -> None:
         """Make an earlier version current where the newest cannot be read, under a number that no commit names."""
-        self._renew()
+        self.stay()
         self._note(name, None)
         lost = self.versions.get(name, 1)
         leap(self._db, name, lost)  # the number that the head names must not get another content
@@ -253,7 +253,7 @@ class Transaction(Reading):
 
     def _write(self, name: str, work: Callable[[Table], object], changes: Sequence[Change] | None = None) -> None:
         """One write of a table; `changes` are those of its rows, if they are known."""
-        self._renew()
+        self.stay()
         self._note(name, changes)
         self._before(name)
         table = self.handle(name)
@@ -292,14 +292,10 @@ class Transaction(Reading):
             raise ValueError(f"{name} is a log: append to it with Store.append")
         self.before.setdefault(name, self.versions[name])
 
-    def _renew(self) -> None:
+    def stay(self) -> None:
         """Extend the lease when a third of it has passed, so that a long commit is not taken for dead."""
         if self._row.is_due(self._lease):
             self._lease = self._row.renew(self._lease)
-
-    def stay(self) -> None:
-        """Keep the lease during a write that takes long."""
-        self._renew()
 
     def recover(self, is_repair: bool = False) -> None:
         """Put every table that a dead writer left ahead of the head back to the head's version.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lancedb.db import DBConnection
     from lancedb.table import Table
 
-    from .head import Head
+    from .lease import Head
     from .snapshots import Reading
 
 KNOWLEDGE = ("messages", "facts")

@@ -35,7 +35,7 @@ from slowwave.common.settings import (
     StewardSettings,
 )
 from slowwave.review.proposals import Person
-from storage.erasure import read_rows_naming
+from storage.renewal import read_rows_naming
 from storage.store import Store
 from storage.undo import undo
 from tasks.entities.merges import merge

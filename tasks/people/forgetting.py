@@ -3,7 +3,7 @@
 Not a Prefect task, because its parameters would keep the name; nor are the names in the run's row.
 
 What is found and what goes is decided by `slowwave.lifecycle.erasure`, written and proved by
-`storage.erasure`. The run is three steps, each of which the next run finishes if this one dies: one commit that
+`storage.renewal`. The run is three steps, each of which the next run finishes if this one dies: one commit that
 writes every table again, the logs, the older versions.
 """
 
@@ -25,20 +25,20 @@ from slowwave.common.text import normalise_name
 from slowwave.lifecycle import erasure
 from slowwave.lifecycle.erasure import Ids
 from slowwave.lifecycle.forgotten_names import NameMatcher, check_name
-from storage.erasure import (
+from storage.lease import is_surely_dead
+from storage.paid_answers import StoredAnswers
+from storage.renewal import (
     LEDGER,
     TableErasure,
+    drop_staged,
     drop_versions,
+    erase,
     files_left,
     files_of,
     purge_log,
     read_rows_naming,
     versions_of,
-    write_anew,
 )
-from storage.lease import is_surely_dead
-from storage.paid_answers import StoredAnswers
-from storage.reembedding import drop_staged
 from storage.schema import Role
 from storage.snapshots import Reading
 from storage.store import Store
@@ -244,7 +244,7 @@ def _write(run: Run, subject: Subject) -> ErasurePlan:
         for name in tables_of(Role.STATE, Role.HISTORY):
             change = TableErasure(frozenset(plan.gone[name]), plan.struck[name], vectors[name])
             if name != LEDGER or change.gone or len(change.struck):
-                write_anew(tx, name, change)
+                erase(tx, name, change)
         tx.upsert("decisions", _decision(run, subject, plan))
     return plan
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -18,9 +19,9 @@ from slowwave.common.settings import ReembedSettings
 from slowwave.common.text import as_json, digest
 from slowwave.facts.searched_texts import READ, message_texts, texts_of
 from storage.lease import is_surely_dead
-from storage.reembedding import KIND, Staging, batches, drop_staged, staged_hashes, write_renewed
+from storage.renewal import KIND, Staging, drop_staged, staged_hashes, write_anew
 from storage.rows import column_names, empty_frame, quoted
-from storage.snapshots import Reading, Snapshot
+from storage.snapshots import Reading, Snapshot, batches
 from storage.store import Store
 from storage.tables import TABLES, WITH_VECTORS
 from storage.transactions import Transaction
@@ -295,7 +296,9 @@ class _Writing:
         proposals, talks = self._proposals(), old.frame("conversation_state")
         tx.turn_to(self._embedder.name, self._embedder.dims)
         rows = {
-            name: write_renewed(tx, old, name, columns_for(name, column_names(name)), self._renewed)
+            name: write_anew(
+                tx, name, batches(old, name, columns_for(name, column_names(name))), partial(self._renewed, name)
+            )
             for name in WITH_VECTORS
         }
         talks = talks.with_columns(recent_turns=pl.lit([], dtype=talks.schema["recent_turns"]))

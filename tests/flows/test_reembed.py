@@ -24,7 +24,7 @@ from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings, NightGate
 from slowwave.integrations.python_api import OpenMemory
 from storage.doctor import examine
 from storage.lease import new_owner
-from storage.reembedding import drop_staged
+from storage.renewal import drop_staged
 from storage.store import Store
 from storage.tables import HOLDING_VECTORS, WITH_VECTORS
 from storage.undo import undo

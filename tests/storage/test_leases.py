@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from inference.embedding import open_embedder
 from slowwave.common.errors import Fenced, LeaseBusy, Refused, UndoRefused
 from storage.connection import HEAD
-from storage.head import HeadRow, Lease
-from storage.lease import Clock, new_owner, with_time
+from storage.lease import Clock, HeadRow, Lease, new_owner, with_time
 from storage.store import Store, in_order
 from storage.undo import undo
 from tasks.runtime.runs import as_run, end_run, existing_run

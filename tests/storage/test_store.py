@@ -19,8 +19,7 @@ from slowwave.common.errors import Fenced, LeaseBusy, StoreMismatch, UnknownName
 from slowwave.common.settings import RetentionSettings
 from storage import transactions
 from storage.connection import HEAD, connect, namespaces, place_for_making
-from storage.head import HeadRow
-from storage.lease import new_owner
+from storage.lease import HeadRow, new_owner
 from storage.snapshots import Reading
 from storage.store import Store, make_tables
 from storage.undo import undo

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from slowwave.common.errors import UndoRefused
 from storage.lease import new_owner
-from storage.reembedding import write_renewed
+from storage.renewal import write_anew
 from storage.rows import column_names
 from storage.schema import Role
+from storage.snapshots import batches
 from storage.store import Store
 from storage.tables import WITH_VECTORS, tables_of
 from storage.undo import Eras, undo
@@ -360,13 +361,13 @@ def turn(store: Store, run: str, model: str, value: float) -> None:
     """Another model, whose vectors of all texts are equal."""
     old = store.snapshot()
 
-    def renewed(name: str, old_rows: pl.DataFrame) -> pl.DataFrame:
+    def renewed(old_rows: pl.DataFrame) -> pl.DataFrame:
         return old_rows.with_columns(vector=pl.Series([[value] * 4] * len(old_rows), dtype=pl.Array(pl.Float32, 4)))
 
     with store.commit(run, "reembed", EPOCH) as tx:
         tx.turn_to(model, 4)
         for name in WITH_VECTORS:
-            write_renewed(tx, old, name, column_names(name), renewed)
+            write_anew(tx, name, batches(old, name, column_names(name)), renewed)
 
 
 def vectors(store: Store) -> dict[str, list[float] | None]:

@@ -120,7 +120,7 @@ def test_a_death_in_the_middle_of_upkeep_loses_nothing_however_old_the_state_is(
         raise KeyboardInterrupt
 
     for where in ("Transaction.publish", "HeadRow.publish"):
-        module = "storage.transactions" if where.startswith("T") else "storage.head"
+        module = "storage.transactions" if where.startswith("T") else "storage.lease"
         with monkeypatch.context() as patch:
             patch.setattr(f"{module}.{where}", die)
             patch.setattr("storage.transactions.Transaction.abandon", lambda tx: tx._row.release(tx.lease))

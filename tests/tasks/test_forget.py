@@ -29,9 +29,8 @@ from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle.erasure import VOCABULARY, label_names
 from slowwave.lifecycle.forgotten_names import NameMatcher
 from storage.doctor import examine
-from storage.erasure import files_left, read_rows_naming
 from storage.lease import new_owner
-from storage.reembedding import Staging
+from storage.renewal import Staging, files_left, read_rows_naming
 from storage.schema import Role
 from storage.snapshots import Snapshot
 from storage.store import Store
@@ -133,7 +132,7 @@ def store(told: Path, tmp_path: Path) -> Path:
 
 
 KILL_WHILE_DROPPING = """
-import os, sys, signal, storage.erasure as erasure
+import os, sys, signal, storage.renewal as erasure
 from test_forget import erased, Path
 optimize, left = erasure._optimize, list(range(8))
 def dying(table, age, *, is_alone=False):

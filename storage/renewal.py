@@ -1,33 +1,30 @@
-"""Erasure on disk: tables are written anew without what is to be forgotten, and everything older is dropped.
-
-A deleted row stays in its data file until that is compacted, its words in the dictionary of the full-text index, its
-vector in a partition, and all of it in every older version. So every table is written into new files, its indexes are
-made from these, and only once that is published are older versions and their files dropped. A writer that dies before
-has changed nothing that can be seen, one that dies afterwards leaves older versions for the next one to drop.
-"""
+"""Tables written anew: without what is to be forgotten, and with vectors of another model."""
 
 from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
 from slowwave.common.errors import Refused
+from slowwave.common.text import digest
 from slowwave.lifecycle.erasure import VOCABULARY, with_words_of
 from slowwave.lifecycle.forgotten_names import NameMatcher
 
 from .connection import HEAD
 from .migrations import make_indexes, make_text_indexes
 from .object_storage import files
-from .rows import exact_rows, id_filters
+from .rows import ROW, exact_rows, id_filters
 from .schema import Role
-from .snapshots import read_rows
+from .snapshots import batches_of, numbered_rows, read_rows
 from .tables import TABLES, tables_of
 from .upkeep import NEVER
 
@@ -39,8 +36,34 @@ if TYPE_CHECKING:
 
 LEDGER = "commits"  # every commit adds to it, so that it never comes to rest; it holds no text of anybody
 ROUNDS = 4
-_BATCH = 4096
 _LOG_ROWS = 50_000
+
+
+def write_anew(
+    tx: Transaction, name: str, parts: Iterable[pl.DataFrame], renew: Callable[[pl.DataFrame], pl.DataFrame]
+) -> int:
+    """Put rows, renewed part by part, in the place of a table's rows, stamps as they were; returns how many were read.
+
+    They are written into new files with new indexes, as part of a commit; the older version stays as it is.
+    """
+    counts: list[int] = []
+
+    def renewed() -> Iterator[pa.RecordBatch]:
+        for rows in parts:
+            tx.stay()
+            counts.append(len(rows))
+            yield from exact_rows(name, renew(rows), tx.dims).to_batches()
+
+    tx.write_anew(name, pa.RecordBatchReader.from_batches(TABLES[name].schema(tx.dims), renewed()))
+    make_text_indexes(tx, [name])
+    make_indexes(tx, name)
+    return sum(counts)
+
+
+# Erasure. A deleted row stays in its data file until that is compacted, its words in the dictionary of the full-text
+# index, its vector in a partition, and all of it in every older version. So every table is written into new files, its
+# indexes are made from these, and only once that is published are older versions and their files dropped. A writer that
+# dies before has changed nothing that can be seen, one that dies afterwards leaves older versions for the next one.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,30 +78,17 @@ class TableErasure:
     vectors: pl.DataFrame
 
 
-def write_anew(tx: Transaction, name: str, change: TableErasure) -> None:
-    """One table in new files with new indexes, as part of a commit; a table that never had rows is left alone."""
+def erase(tx: Transaction, name: str, change: TableErasure) -> None:
+    """One table without what is to be forgotten; a table that never had rows is left alone."""
     if tx.handle(name).version == 1:
         return
-    tx.write_anew(name, _reader(tx, name, change))
-    make_text_indexes(tx, [name])
-    make_indexes(tx, name)
-
-
-def _reader(tx: Transaction, name: str, change: TableErasure) -> pa.RecordBatchReader:
-    source = tx.handle(name)
     old = tx.open_again(name)
-    old.checkout(source.version)
-    schema = TABLES[name].schema(tx.dims)
-    return pa.RecordBatchReader.from_batches(schema, _batches(tx, name, old, change))
+    old.checkout(tx.handle(name).version)
 
+    def without(rows: pl.DataFrame) -> pl.DataFrame:
+        return _changed(rows.filter(~pl.col("id").is_in(list(change.gone))), change)
 
-def _batches(tx: Transaction, name: str, old: Table, change: TableErasure) -> Iterator[pa.RecordBatch]:
-    for batch in old.search().limit(None).to_batches(_BATCH):
-        tx.stay()
-        rows = pl.from_arrow(batch)
-        assert isinstance(rows, pl.DataFrame)
-        staying = rows.filter(~pl.col("id").is_in(list(change.gone)))
-        yield from exact_rows(name, _changed(staying, change), tx.dims).to_batches()
+    write_anew(tx, name, batches_of(old), without)
 
 
 def _changed(rows: pl.DataFrame, change: TableErasure) -> pl.DataFrame:
@@ -153,7 +163,6 @@ def versions_of(store: Store) -> Mapping[str, int]:
 # anybody can read, but a deleted row or an old vector is in no row; what is in no row of now was in a file of before.
 
 
-_PROOF_BATCH = 8192
 _RESTING = (f"{LEDGER}.lance/", f"{HEAD}.lance/")
 _CONTENT = ("/data/", "/_indices/", "/_deletions/")
 
@@ -193,10 +202,7 @@ def _versions(table: Table, *, only_newest: bool) -> Iterator[pl.DataFrame]:
     listed = [version["version"] for version in table.list_versions()]
     for version in listed[-1:] if only_newest else listed:
         table.checkout(version)
-        for batch in table.search().select(columns).limit(None).to_batches(_PROOF_BATCH):
-            rows = pl.from_arrow(batch)
-            assert isinstance(rows, pl.DataFrame)
-            yield rows
+        yield from batches_of(table, columns)
 
 
 def files_of(store: Store) -> frozenset[str]:
@@ -212,3 +218,79 @@ def files_left(before: frozenset[str], after: frozenset[str]) -> list[str]:
     """
     kept = (file for file in before & after if not file.startswith(_RESTING))
     return sorted(file for file in kept if any(part in file for part in _CONTENT))
+
+
+# Re-embedding: vectors of another model are staged beside the store, and published with all tables at once. They lie in
+# a table of their own, by the hash of the text that they stand for, outside the history of the namespace: a run that is
+# killed finds there what it had done, and a text that occurs in many rows is embedded once.
+
+
+KIND = "reembed"
+"""The kind of commits that put vectors of another model in the place of all vectors."""
+PREFIX = "_reembed_"
+_FEW = 64  # tables of a namespace beside those that slowwave declares
+
+Vectors = npt.NDArray[np.float32]
+
+
+class Staging:
+    """Vectors (hash of the text → vector) of one model that are not published yet; null where a text says nothing."""
+
+    def __init__(self, store: Store, model: str, dims: int) -> None:
+        fields = [pa.field("hash", pa.string(), nullable=False), pa.field("vector", pa.list_(pa.float32(), dims))]
+        name = _name(model, dims)
+        self._schema, self.dims = pa.schema(fields), dims
+        self._table: Table = store.db.create_table(name, schema=self._schema, exist_ok=True)
+        self._places: pl.DataFrame | None = None
+
+    def hashes(self) -> pl.Series:
+        """Of every text that is staged."""
+        return self._read()["hash"]
+
+    def add(self, hashes: Sequence[str], vectors: Vectors) -> None:
+        """Keep the vectors, (n, d) unit rows or zero, of texts that are not staged yet; they are on disk afterwards."""
+        is_empty = ~vectors.any(axis=1)
+        flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).ravel())
+        column = pa.FixedSizeListArray.from_arrays(flat, self.dims, mask=pa.array(is_empty))
+        self._table.add(pa.table([pa.array(hashes, pa.string()), column], schema=self._schema))
+        self._places = None
+
+    def vectors(self, hashes: pl.Series) -> pl.DataFrame:
+        """(hash, vector, is_staged) in the order of the hashes; null for a null hash and for what is not staged."""
+        wanted = hashes.rename("hash").to_frame()
+        places = wanted.drop_nulls().unique().join(self._read(), on="hash")[ROW].sort().to_list()
+        columns = ["hash", "vector"]
+        found = numbered_rows(self._table, places, columns) if places else read_rows(self._table, "false", columns)
+        once = found.unique("hash", keep="any").with_columns(is_staged=pl.lit(True))
+        both = wanted.join(once, on="hash", how="left", maintain_order="left")
+        return both.with_columns(pl.col("is_staged").fill_null(False))
+
+    def _read(self) -> pl.DataFrame:
+        """(hash, number) of all rows; kept until more are added."""
+        if self._places is None:
+            self._places = read_rows(self._table, None, ["hash", ROW]).unique("hash", keep="any")
+        return self._places
+
+
+def staged_hashes(store: Store, model: str, dims: int) -> pl.Series:
+    """Hashes of the texts that are staged; makes no table."""
+    if _name(model, dims) in _staged(store):
+        return Staging(store, model, dims).hashes()
+    return pl.Series("hash", [], dtype=pl.String)
+
+
+def drop_staged(store: Store, only: tuple[str, int] | None = None) -> int:
+    """Drop everything that is staged, or what is of `only` this (model, dims); returns how many tables that were."""
+    names = [name for name in _staged(store) if only is None or name == _name(*only)]
+    for name in names:
+        store.db.drop_table(name)
+    return len(names)
+
+
+def _name(model: str, dims: int) -> str:
+    return f"{PREFIX}{digest(model, dims, size=8)}"
+
+
+def _staged(store: Store) -> list[str]:
+    names = store.db.list_tables(limit=len(TABLES) + _FEW).tables
+    return [name for name in names if name.startswith(PREFIX)]
