@@ -356,7 +356,7 @@ def _embedding_model(name: str, environ: Mapping[str, str]) -> Iterator[Check]:
 
 def _store(place: Place) -> Iterator[Check]:
     """Whether the store can be written, and is of a schema that this version knows."""
-    from storage.object_storage import is_remote
+    from storage.connection import is_remote
     from storage.store import Store
     from storage.tables import SCHEMA_VERSION
 

@@ -6,16 +6,13 @@ Tables
 - `rows`: frames on their way into and out of tables; ids of runs
 
 Namespaces, commits and snapshots
-- `connection`: the database directory of a namespace
-- `object_storage`: the same on object storage
+- `connection`: the database directory of a namespace, on a disk or on object storage
 - `lease`: the one row that says which version of each table counts, and who may write
 - `store`: opens and makes namespaces; begins commits and snapshots
 - `transactions`: one commit
-- `row_steps`: the rows that a commit changed, for what follows it in memory
-- `pieces`: small files of many commits, joined
+- `row_steps`: the rows that a process wrote, for what follows in memory, and to join small files
 - `drafts`: a commit whose changes wait for a person
 - `snapshots`: reads of one commit
-- `versions`: which versions of the past can still be read
 - `changes`: which rows a run changed
 - `undo`: takes a run back
 
@@ -28,8 +25,7 @@ Reads that must be fast
 Beside the history
 - `paid_answers`: answers of models, which no undo removes
 - `quotations`: what nobody has read yet
-- `upkeep`: compaction and retention
-- `migrations`: columns of a newer slowwave, and indexes that a table has grown into
+- `upkeep`: compaction, retention, indexes that a table has grown into, and columns of a newer slowwave
 - `renewal`: tables written anew, without what is forgotten or with vectors of another model
 - `export_key`: the secret by which a store knows its own exports
 
@@ -37,7 +33,7 @@ Damage
 - `doctor`: looks for damage and repairs it
 - `checks`: what can be wrong with rows
 - `salvage`: what is left of tables with broken files
-- `disk`: errors of the disk in plain words
+- `disk`: files and versions on a disk, and its errors in plain words
 
 - `telemetry`: spans and measures of all this
 """

@@ -1,4 +1,4 @@
-"""Where namespaces live: a LanceDB database directory each, opened lazily."""
+"""Where namespaces live: a LanceDB database directory each, on a disk or on object storage, opened lazily."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import fcntl
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -25,14 +26,13 @@ import polars as pl
 
 from slowwave.common.errors import NoStoreYet, UnknownName, UnusableInput
 
-from .object_storage import exist, folders, is_remote, one_endpoint
-
 if TYPE_CHECKING:
     import pyarrow as pa
     from lancedb import Session
     from lancedb.db import DBConnection
     from lancedb.query import AsyncQuery, AsyncQueryBase, AsyncTakeQuery
     from lancedb.table import Table
+    from pyarrow import fs
 
 # LanceDB without the client of REST services, which it imports and no store of ours uses. `lancedb` needs records
 # that lie in the package of that client. Python executes a package before anything that lies in it, and this one
@@ -101,11 +101,9 @@ class _Deferred(Loader):
 
 HEAD = "_head"
 _PUBLISHED = f"{HEAD}.lance/_versions"  # holds a file only once the head is really there
-LARGEST = 2**64 - 1
-LONGEST = len(str(LARGEST))
 NO_STORE = "Check the path: --store, SLOWWAVE_STORE, or `store` of `open_memory`. `slowwave ingest PATH` makes a store."
 INDEX_CACHE, METADATA_CACHE = 48 << 20, 16 << 20
-_MANIFEST = ".manifest"
+MANIFEST = ".manifest"
 _AT_ONCE = 4  # queries: one alone leaves cores idle
 _MAKING = ".making-"  # begins the name of a folder in which a namespace is made
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -152,7 +150,7 @@ def has_namespace(uri: str, namespace: str, storage_options: Mapping[str, str] |
 def _has_head(place: Path) -> bool:
     try:
         with os.scandir(place / _PUBLISHED) as entries:
-            return any(entry.name.endswith(_MANIFEST) for entry in entries)
+            return any(entry.name.endswith(MANIFEST) for entry in entries)
     except OSError:
         return False
 
@@ -314,72 +312,118 @@ async def _put(queries: Sequence[AsyncQueryBase]) -> list[pa.Table]:
     return await asyncio.gather(*map(put, queries))
 
 
-def newest_on_disk(address: str, table: str) -> int | None:
-    """The newest version of a table by the names of its manifests; None where they do not tell, as on object storage.
+# Files on object storage, looked at with the same settings as LanceDB's: `storage_options`, then the environment.
 
-    A manifest is named by how far its version is from the largest one, so that the newest is listed first. Opening
-    every table to ask it takes a commit many times as long.
-    """
-    if is_remote(address):
-        return None
+
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "access_key": ("access_key_id",),
+    "secret_key": ("secret_access_key",),
+    "session_token": ("session_token", "token"),
+    "region": ("region", "default_region"),
+    "endpoint_override": ("endpoint_url_s3", "endpoint_url", "endpoint"),
+    "anonymous": ("skip_signature",),
+    "force_virtual_addressing": ("virtual_hosted_style_request",),
+}
+"""The name of a setting in PyArrow, and its name in `AWS_…` and in storage options."""
+
+
+def is_remote(uri: str) -> bool:
+    """Whether the store is on object storage."""
+    return "://" in uri and not uri.startswith("file://")
+
+
+def file_system(uri: str, storage_options: Mapping[str, str] | None = None) -> tuple[fs.FileSystem, str]:
+    """The file system of a place, and its path there."""
+    from pyarrow import fs
+
+    if not is_remote(uri):
+        return fs.LocalFileSystem(), os.path.abspath(uri.removeprefix("file://"))
+    scheme, _, path = uri.rstrip("/").partition("://")
+    if scheme != "s3":
+        system, path = fs.FileSystem.from_uri(uri)
+        return system, path
+    options = _s3_settings(os.environ) | _s3_settings(storage_options or {}, is_aws=True)
+    return _s3(path.partition("/")[0], tuple(sorted(options.items()))), path
+
+
+def exist(uri: str, names: Iterable[str], storage_options: Mapping[str, str] | None = None) -> list[str]:
+    """Those of the names below the place under which there is any file; one small request or two for each."""
+    from pyarrow import fs
+
+    listed = list(names)
+    with _reached(uri):
+        system, path = file_system(uri, storage_options)
+        infos = system.get_file_info([f"{path}/{name}" for name in listed])
+    return [name for name, info in zip(listed, infos, strict=True) if info.type == fs.FileType.Directory]
+
+
+def folders(uri: str, storage_options: Mapping[str, str] | None = None) -> list[str]:
+    """Names of the folders of the place."""
+    from pyarrow import fs
+
+    with _reached(uri):
+        system, path = file_system(uri, storage_options)
+        infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
+    return [info.base_name for info in infos if info.type == fs.FileType.Directory]
+
+
+def files(uri: str, storage_options: Mapping[str, str] | None = None) -> dict[str, int]:
+    """Every file below the place with its size in bytes."""
+    from pyarrow import fs
+
+    with _reached(uri):
+        system, path = file_system(uri, storage_options)
+        infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
+    return {info.path[len(path) + 1 :]: info.size or 0 for info in infos if info.type == fs.FileType.File}
+
+
+def check_bucket(uri: str, storage_options: Mapping[str, str] | None = None) -> None:
+    """Raise `UnusableInput` where there is no such bucket: it is not ours to make."""
+    from pyarrow import fs
+
+    with _reached(uri):
+        system, path = file_system(uri, storage_options)
+        bucket = path.partition("/")[0]
+        is_there = system.get_file_info(bucket).type != fs.FileType.NotFound
+    if not is_there:
+        raise UnusableInput(f"There is no bucket {bucket!r}.", "Make it, or choose another --store.")
+
+
+@contextmanager
+def _reached(uri: str) -> Iterator[None]:
     try:
-        entries = os.listdir(f"{address.removeprefix('file://')}/{table}.lance/_versions")
-    except OSError:
-        return None
-    named = [name for name in entries if name.endswith(_MANIFEST)]
-    if {*map(len, named)} != {LONGEST + len(_MANIFEST)}:  # there is none, or one of another scheme of names
-        return None
-    newest = min(named).removesuffix(_MANIFEST)
-    return LARGEST - int(newest) if newest.isdecimal() else None
+        yield
+    except OSError as error:
+        reason = str(error).splitlines()[0]
+        raise UnusableInput(
+            f"The object storage of {uri!r} does not answer as it should: {reason}",
+            "Check the bucket and what AWS_ENDPOINT_URL, AWS_REGION and the AWS keys say: see docs/object-storage.md.",
+        ) from error
 
 
-def is_newest_on_disk(address: str, table: str, version: int) -> bool | None:
-    """Whether a version of a table is its newest, by two names of files; None where they do not tell.
-
-    Versions follow each other without a gap, so no list of all of them is needed, which grows with the history.
-    """
-    if is_remote(address):
-        return None
-    folder = f"{address.removeprefix('file://')}/{table}.lance/_versions"
-    if not os.path.exists(f"{folder}/{manifest_name(version)}"):
-        return None
-    return not os.path.exists(f"{folder}/{manifest_name(version + 1)}")
+def one_endpoint(storage_options: Mapping[str, str]) -> dict[str, str]:
+    """The options with the endpoint under the one name under which it wins over the environment in LanceDB."""
+    names = {f"{before}{name}": "aws_endpoint" for name in _NAMES["endpoint_override"] for before in ("", "aws_")}
+    return {names.get(name.lower(), name): value for name, value in storage_options.items()}
 
 
-def newest_file_on_disk(address: str, table: str) -> tuple[int, int, int] | None:
-    """The newest version of a table, with the number and the time of change of its manifest's file; None as above."""
-    newest = newest_on_disk(address, table)
-    return None if newest is None else manifest_on_disk(address, table, newest)
+def _s3_settings(settings: Mapping[str, str], *, is_aws: bool = False) -> dict[str, str]:
+    """What is set, by PyArrow's names."""
+    lower = {name.lower(): str(value) for name, value in settings.items() if value}
+    known = {name.removeprefix("aws_"): value for name, value in lower.items() if is_aws or name.startswith("aws_")}
+    found = {ours: [known[name] for name in names if name in known] for ours, names in _NAMES.items()}
+    return {ours: values[0] for ours, values in found.items() if values}
 
 
-def manifest_on_disk(address: str, table: str, version: int) -> tuple[int, int, int] | None:
-    """A version, with the number and the time of change of its manifest's file; None as above, or where it is gone.
+@lru_cache(maxsize=16)
+def _s3(bucket: str, settings: tuple[tuple[str, str], ...]) -> fs.S3FileSystem:
+    from pyarrow import fs
 
-    They also differ where the folder was removed and another store was put in its place, whose version is the same.
-    """
-    if is_remote(address):
-        return None
-    try:
-        found = os.stat(f"{address.removeprefix('file://')}/{table}.lance/_versions/{manifest_name(version)}")
-    except OSError:  # cleaned up, or the folder was removed meanwhile
-        return None
-    return version, found.st_ino, found.st_mtime_ns
-
-
-Folder = tuple[int, int]
-
-
-def folder_on_disk(address: str) -> Folder | None:
-    """What tells the folder of a namespace from another one that was put in its place; None as above."""
-    if is_remote(address):
-        return None
-    try:
-        found = os.stat(f"{address.removeprefix('file://')}/{HEAD}.lance")
-    except OSError:
-        return None
-    return found.st_ino, found.st_ctime_ns
-
-
-def manifest_name(version: int) -> str:
-    """The name of the manifest of a version."""
-    return f"{LARGEST - version:0{LONGEST}}{_MANIFEST}"
+    chosen: dict[str, Any] = dict(settings)
+    for flag in ("anonymous", "force_virtual_addressing"):
+        chosen[flag] = chosen.get(flag, "").lower() in ("1", "true", "yes", "on")
+    if "endpoint_override" in chosen:
+        chosen["scheme"] = "http" if chosen["endpoint_override"].startswith("http://") else "https"
+    elif "region" not in chosen:
+        chosen["region"] = fs.resolve_s3_region(bucket)
+    return fs.S3FileSystem(**chosen)

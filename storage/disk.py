@@ -1,14 +1,17 @@
-"""What a disk may do to a store: a file that is gone or broken, and no room left. Told as errors that name the way out.
+"""The files of a namespace on a disk: which are gone or broken, and which versions of its tables there are.
 
-LanceDB reports both in the words of its own source files. A message alone is not believed: the files are looked at.
+That a file is gone or broken, or that no room is left, is told as an error that names the way out. LanceDB reports it
+in the words of its own source files; a message alone is not believed: the files are looked at.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,9 +20,10 @@ import pyarrow as pa
 from slowwave.common.errors import NoRoom, NoStoreYet, SlowwaveError, StoreMismatch
 from slowwave.common.validity import time_sql
 
-from .object_storage import is_remote
+from .connection import HEAD, MANIFEST, is_remote
 
 if TYPE_CHECKING:
+    from lancedb.db import DBConnection
     from lancedb.table import Table
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -169,3 +173,124 @@ def _is_whole(path: Path) -> bool:
 
 def _tables(uri: str) -> list[str]:
     return sorted(path.stem for path in Path(uri.removeprefix("file://")).glob("*.lance"))
+
+
+# Which versions of a table there are, by the names of its files.
+
+
+LARGEST = 2**64 - 1
+LONGEST = len(str(LARGEST))
+
+
+def newest_on_disk(address: str, table: str) -> int | None:
+    """The newest version of a table by the names of its manifests; None where they do not tell, as on object storage.
+
+    A manifest is named by how far its version is from the largest one, so that the newest is listed first. Opening
+    every table to ask it takes a commit many times as long.
+    """
+    if is_remote(address):
+        return None
+    try:
+        entries = os.listdir(f"{address.removeprefix('file://')}/{table}.lance/_versions")
+    except OSError:
+        return None
+    named = [name for name in entries if name.endswith(MANIFEST)]
+    if {*map(len, named)} != {LONGEST + len(MANIFEST)}:  # there is none, or one of another scheme of names
+        return None
+    newest = min(named).removesuffix(MANIFEST)
+    return LARGEST - int(newest) if newest.isdecimal() else None
+
+
+def is_newest_on_disk(address: str, table: str, version: int) -> bool | None:
+    """Whether a version of a table is its newest, by two names of files; None where they do not tell.
+
+    Versions follow each other without a gap, so no list of all of them is needed, which grows with the history.
+    """
+    if is_remote(address):
+        return None
+    folder = f"{address.removeprefix('file://')}/{table}.lance/_versions"
+    if not os.path.exists(f"{folder}/{manifest_name(version)}"):
+        return None
+    return not os.path.exists(f"{folder}/{manifest_name(version + 1)}")
+
+
+def newest_file_on_disk(address: str, table: str) -> tuple[int, int, int] | None:
+    """The newest version of a table, with the number and the time of change of its manifest's file; None as above."""
+    newest = newest_on_disk(address, table)
+    return None if newest is None else manifest_on_disk(address, table, newest)
+
+
+def manifest_on_disk(address: str, table: str, version: int) -> tuple[int, int, int] | None:
+    """A version, with the number and the time of change of its manifest's file; None as above, or where it is gone.
+
+    They also differ where the folder was removed and another store was put in its place, whose version is the same.
+    """
+    if is_remote(address):
+        return None
+    try:
+        found = os.stat(f"{address.removeprefix('file://')}/{table}.lance/_versions/{manifest_name(version)}")
+    except OSError:  # cleaned up, or the folder was removed meanwhile
+        return None
+    return version, found.st_ino, found.st_mtime_ns
+
+
+Folder = tuple[int, int]
+
+
+def folder_on_disk(address: str) -> Folder | None:
+    """What tells the folder of a namespace from another one that was put in its place; None as above."""
+    if is_remote(address):
+        return None
+    try:
+        found = os.stat(f"{address.removeprefix('file://')}/{HEAD}.lance")
+    except OSError:
+        return None
+    return found.st_ino, found.st_ctime_ns
+
+
+def manifest_name(version: int) -> str:
+    """The name of the manifest of a version."""
+    return f"{LARGEST - version:0{LONGEST}}{MANIFEST}"
+
+
+ASIDE = "_damaged"  # the folder of a table that takes manifests which cannot be read
+
+
+def was_set_aside(db: DBConnection, name: str, version: int) -> bool:
+    """Whether an interrupted repair took away the manifest of this version: another content may have its number."""
+    return (_folder(db, name) / ASIDE / manifest_name(version)).exists()
+
+
+def _folder(db: DBConnection, name: str) -> Path:
+    return Path(str(db.uri).removeprefix("file://"), f"{name}.lance")
+
+
+# A table goes past a version number that must not get another content: the head names a version of every table, and the
+# manifest of that version is gone.
+
+
+def leap(db: DBConnection, name: str, number: int) -> None:
+    """Bring a table's newest readable version to a number after `number`, which stays unreadable on the way."""
+    _mark(db, name, number)
+    _advance(db.open_table(name), number)
+
+
+def begin_again(db: DBConnection, name: str, schema: pa.Schema, number: int) -> None:
+    """Put an empty table in the place of what is there, if anything, at a version after `number`."""
+    table = db.create_table(name, schema=schema, mode="overwrite")
+    _advance(table, number)
+    with warnings.catch_warnings(action="ignore"):  # of readers of older versions: nothing of these is left
+        table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+
+
+def _mark(db: DBConnection, name: str, number: int) -> None:
+    """Note that the content of a version is lost, as `was_set_aside` finds it: a repair may be cut off from here on."""
+    folder = _folder(db, name)
+    if not is_remote(str(db.uri)) and not (folder / "_versions" / manifest_name(number)).exists():
+        (folder / ASIDE).mkdir(parents=True, exist_ok=True)
+        (folder / ASIDE / manifest_name(number)).touch()
+
+
+def _advance(table: Table, number: int) -> None:
+    while table.version <= number:
+        table.restore(table.version)

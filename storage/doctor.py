@@ -15,13 +15,12 @@ from slowwave.common.errors import SlowwaveError
 from . import checks
 from .checks import DefectKind, PartialSnapshot
 from .connection import HEAD, has_namespace, remove_unfinished, unfinished
-from .disk import MissingTable, read_through, unreadable_indexes
-from .migrations import make_indexes, make_text_indexes
+from .disk import MissingTable, read_through, unreadable_indexes, was_set_aside
 from .salvage import is_head_broken, salvage, salvage_head
 from .schema import Role
 from .store import Store
 from .tables import SCHEMA_VERSION, TABLES
-from .versions import was_set_aside
+from .upkeep import make_indexes, make_text_indexes
 
 if TYPE_CHECKING:
     from lancedb.table import Table

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 from slowwave.common.errors import UnusableInput
 
-from .connection import address_of
+from .connection import address_of, is_remote
 from .lease import claimed, first_claim
-from .object_storage import is_remote
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection

@@ -19,7 +19,8 @@ import numpy as np
 import polars as pl
 
 from .columns import Column, Columns, WordIndex, column_of, release_unused_memory
-from .connection import engine_session, folder_on_disk, freshness
+from .connection import engine_session, freshness
+from .disk import folder_on_disk
 from .residents import Part, Resident, ResidentSpec
 from .row_steps import BY_KEY, Change, RowStep, follow, own_rows, own_steps
 from .rows import MARK, id_filters, quoted

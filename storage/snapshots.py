@@ -13,8 +13,8 @@ import polars as pl
 
 from slowwave.common.errors import SlowwaveError, StoreMismatch
 
-from .connection import answer, manifest_on_disk, numbered, query_of
-from .disk import WAY_OUT, broken_files, damaged, is_of_files, plain_errors
+from .connection import answer, numbered, query_of
+from .disk import WAY_OUT, broken_files, damaged, is_of_files, manifest_on_disk, plain_errors
 from .rows import column_names, empty_frame, filled, id_filters, quoted, table_named
 from .schema import Role
 from .tables import TABLES

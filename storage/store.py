@@ -19,11 +19,10 @@ import polars as pl
 from slowwave.common.errors import Fenced, LeaseBusy, NoStoreYet, StoreMismatch, UnknownName
 from slowwave.common.settings import RetentionSettings
 
-from .connection import HEAD, NO_STORE, connect, has_namespace, namespaces, place_for_making
+from .connection import HEAD, NO_STORE, check_bucket, connect, has_namespace, is_remote, namespaces, place_for_making
 from .disk import in_plain_words, plain_errors
 from .lease import Head, HeadRow, Lease, create_head, make_once
-from .object_storage import check_bucket, is_remote
-from .pieces import FEW, Pieces
+from .row_steps import FEW, Pieces
 from .rows import CREATED, to_rows
 from .schema import Role
 from .snapshots import IN_MEMORY, Place, Reading, Snapshot, open_table, read_rows
@@ -303,13 +302,13 @@ class Store:
                 "Upgrade slowwave.",
             )
         if head.schema_version < SCHEMA_VERSION:
-            from .migrations import migrate
+            from .upkeep import migrate
 
             with self.commit("migrate", "migrate") as tx:
                 migrate(self.db, tx)
 
     def _make_indexes(self) -> None:
-        from .migrations import make_text_indexes
+        from .upkeep import make_text_indexes
 
         with self.commit("init", "init") as tx:
             if tx.sequence == 1:  # whoever came second finds it done

@@ -16,15 +16,13 @@ import pyarrow as pa
 
 from slowwave.common.errors import Fenced, StoreMismatch
 
-from .connection import answer, is_newest_on_disk, manifest_on_disk, query_of
+from .connection import answer, is_remote, query_of
+from .disk import begin_again, is_newest_on_disk, leap, manifest_on_disk
 from .lease import HeadRow, Lease
-from .object_storage import is_remote
-from .pieces import FEW
-from .row_steps import Change, RowStep, keep_step
+from .row_steps import FEW, Change, RowStep, keep_step
 from .rows import IDS_PER_FILTER, MARK, ROW, exact_rows, id_filters, single_row, table_named, to_rows
 from .schema import Role
 from .snapshots import Place, Reading, Snapshot, tables_in_memory, version_gone
-from .versions import begin_again, leap
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection

@@ -29,8 +29,7 @@ from messages_api import Behaviour, MessagesApi
 
 import inference.language
 from storage import store as making
-from storage.connection import connect
-from storage.object_storage import is_remote
+from storage.connection import connect, is_remote
 from storage.store import Store, make_tables
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slowwave.common.errors import Refused, UnusableInput
-from storage.connection import newest_on_disk
+from storage.disk import newest_on_disk
 from storage.doctor import examine, repair
 from storage.lease import is_surely_dead
 from storage.store import Store

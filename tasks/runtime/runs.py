@@ -28,7 +28,8 @@ from slowwave.common.text import as_json
 from slowwave.common.timestamps import in_utc
 from slowwave.reading.filters.redaction import redact_values
 from slowwave.review.proposals import Proposing
-from storage.connection import Folder, address_of, folder_on_disk, has_namespace
+from storage.connection import address_of, has_namespace
+from storage.disk import Folder, folder_on_disk
 from storage.drafts import ProposingStore
 from storage.lease import holder, is_surely_alive, is_surely_dead, new_owner
 from storage.paid_answers import StoredAnswers
