@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -106,6 +106,7 @@ INDEX_CACHE, METADATA_CACHE = 48 << 20, 16 << 20
 MANIFEST = ".manifest"
 _AT_ONCE = 4  # queries: one alone leaves cores idle
 _MAKING = ".making-"  # begins the name of a folder in which a namespace is made
+_MAKING_S = 3600  # making one takes seconds
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -167,7 +168,8 @@ def place_for_making(uri: str, namespace: str) -> Iterator[str]:
     except OSError as error:
         raise UnusableInput(f"No store can be made at {uri!r}: {error.strerror}.", "Choose another --store.") from error
     remove_unfinished(uri)
-    with _locked_folder(_root(uri)) as place:
+    place = Path(mkdtemp(prefix=_MAKING, dir=_root(uri)))
+    try:
         yield str(place)
         try:
             Path(place, namespace).rename(_root(uri) / namespace)
@@ -177,65 +179,26 @@ def place_for_making(uri: str, namespace: str) -> Iterator[str]:
                     f"{str(_root(uri) / namespace)!r} is there already and is no namespace.",
                     "Choose another --namespace.",
                 ) from error
-
-
-@contextmanager
-def _locked_folder(root: Path) -> Iterator[Path]:
-    """A new folder that is removed afterwards, and that `remove_unfinished` leaves alone until then."""
-    place, lock = _new_locked(root)
-    try:
-        yield place
     finally:
         rmtree(place, ignore_errors=True)
-        os.close(lock)
-
-
-def _new_locked(root: Path) -> tuple[Path, int]:
-    while True:
-        place = Path(mkdtemp(prefix=_MAKING, dir=root))
-        with suppress(FileNotFoundError):
-            lock = os.open(place, os.O_RDONLY)
-            with suppress(OSError):  # a file system without locks: nothing is removed there
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            if place.exists():
-                return place, lock
-            os.close(lock)  # another process removed it before it was locked
-
-
-@contextmanager
-def _lock_of_dead(folder: Path) -> Iterator[None]:
-    """The lock of a folder whose maker is dead: the system unlocks when a process ends. Raises `OSError` otherwise."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def unfinished(uri: str) -> list[str]:
-    """The folders in which namespaces were being made by processes that were killed."""
-    return [place.name for place in _making(uri) if _is_left(place)]
+    """The folders in which namespaces were being made by processes that were killed: those that are an hour old."""
+    left = []
+    for place in [] if is_remote(uri) else sorted(_root(uri).glob(f"{_MAKING}*")):
+        with suppress(FileNotFoundError):  # finished meanwhile
+            if place.stat().st_mtime < time.time() - _MAKING_S:
+                left.append(place.name)
+    return left
 
 
 def remove_unfinished(uri: str) -> list[str]:
     """Remove the folders of `unfinished` and return their names; a namespace that is being made now is left alone."""
-    return [place.name for place in _making(uri) if _is_left(place, removes=True)]
-
-
-def _making(uri: str) -> list[Path]:
-    return [] if is_remote(uri) else sorted(_root(uri).glob(f"{_MAKING}*"))
-
-
-def _is_left(place: Path, *, removes: bool = False) -> bool:
-    """Whether the maker of a folder was killed; `removes` it then."""
-    try:
-        with _lock_of_dead(place):
-            if removes:
-                rmtree(place)
-            return True
-    except OSError:
-        return False
+    left = unfinished(uri)
+    for name in left:
+        rmtree(_root(uri) / name, ignore_errors=True)
+    return left
 
 
 def _root(uri: str) -> Path:
