@@ -65,7 +65,7 @@ def register(app: typer.Typer) -> None:
 def stats(*, place: Place, as_json: JsonOption = False) -> None:
     """Show the size of the memory and the cost of the models."""
     from recall.overview import stats as count
-    from slowwave.lifecycle.quotations import quoted_messages
+    from slowwave.lifecycle.pruning_and_eviction import quoted_messages
 
     counted = count(place.store(), datetime.now(UTC))
     if as_json:

@@ -134,7 +134,9 @@ def _show_audit(report: Audit) -> None:
 
 def export(
     folder: Annotated[Path, typer.Argument(help="The folder to create.")],
-    format: Annotated[str, typer.Option("--format", help="jsonl or parquet.")] = "jsonl",
+    format: Annotated[
+        str, typer.Option("--format", help="jsonl or parquet (complete), graphml or markdown.")
+    ] = "jsonl",
     vectors: Annotated[
         bool, typer.Option("--vectors", help="Also export vectors; without them import computes them again.")
     ] = False,

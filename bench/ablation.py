@@ -101,7 +101,6 @@ FAMILIES = (
         {f"{NOISE}:_early_gates": _gates_that_stay_open},
         rows="S4-12 to S4-18",
         at_ingest=True,
-        counted=("slowwave.common.lexicon.noise_phrases",),
     ),
     Family("neighbouring sentences together", {f"{QUOTES}:JOIN_CHARS": 0}, at_ingest=True),
     Family("sentences about somebody before", {f"{QUOTES}:_leans": _nothing(False)}, at_ingest=True),

@@ -13,9 +13,8 @@ import polars as pl
 
 from inference.embedding import open_embedder
 from slowwave.common import frames
-from slowwave.common.settings import StewardSettings
-from slowwave.facts.deduplication.blocking import find_nearest_pairs
-from slowwave.facts.deduplication.duplicates import CandidateSet, by_use, merge_by
+from slowwave.common.settings import MergeSettings, StewardSettings
+from slowwave.facts.deduplication.duplicates import CandidateSet, by_use, find_pairs, merge_by
 
 from .big_store import fact_rows
 from .consolidation import FACTS, QUICK, SEED, Planted, plant
@@ -84,11 +83,12 @@ def _swept(sweep: Callable[[pl.DataFrame, Any], tuple[int, Merged]], place: str)
 
 
 def _by_steward(facts: pl.DataFrame, vectors: Any) -> tuple[int, Merged]:
-    pairs = find_nearest_pairs(facts, vectors, SETTINGS.merge_threshold, SETTINGS.merge_neighbors)
+    limits = MergeSettings(max_existing_matches=SETTINGS.merge_neighbors)
+    pairs = find_pairs(facts, vectors, limits, SETTINGS.merge_threshold)
     met = pl.concat([pairs["a_id"], pairs["b_id"]]).unique()
     rows = facts.select(is_met=pl.col("id").is_in(met.implode()))["is_met"].arg_true()
     near = facts[rows]
-    found = merge_by(CandidateSet(near, pairs), by_use(SETTINGS, near["id"], vectors[rows.to_numpy()])).duplicates
+    found = merge_by(CandidateSet(near, pairs), by_use(SETTINGS)).duplicates
     said = dict(near.select("id", "statement").iter_rows())
     return len(pairs), {said[a]: said[b] for a, b in found.select("loser_id", "winner_id").iter_rows()}
 

@@ -13,9 +13,9 @@ import numpy.typing as npt
 import polars as pl
 
 from inference.embedding import open_embedder
-from slowwave.common.comparison.similarity_joins import close_pairs
+from slowwave.common.comparison.similarity import close_pairs
 from slowwave.common.settings import MergeSettings
-from slowwave.facts.deduplication.blocking import find_pairs
+from slowwave.facts.deduplication.duplicates import find_pairs
 
 from . import synthetic
 from .figures import Figure, Options, in_fresh_process, measured, peak_memory_mib

@@ -23,9 +23,16 @@ from tasks.nightly.aspects import refreshed_aspects
 from tasks.nightly.community_refresh import refresh_communities
 from tasks.nightly.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
 from tasks.nightly.fact_reconciliation import asks_model, reconcile
-from tasks.nightly.near_duplicates import merge_duplicates
 from tasks.nightly.open_questions import MERGE, propose_pairs, withdraw_overtaken
-from tasks.nightly.scoring_and_pruning import count_usage, fade_links, is_learning, prune, score, weigh_entities
+from tasks.nightly.scoring_and_pruning import (
+    count_usage,
+    fade_links,
+    is_learning,
+    merge_duplicates,
+    prune,
+    score,
+    weigh_entities,
+)
 from tasks.orchestration.phases import asking, attempt, conclude, finish, gated, tend_all
 from tasks.orchestration.tallies import LEFT, Tally, publish_summary
 from tasks.runtime.engine import flow
@@ -208,7 +215,7 @@ async def decay(
                 gone = await attempt(tally, what, partial(evict, moving, settings, dry_run=dry_run))
                 tally.took(gone)
             if not dry_run:
-                tally.took(count_usage(run, settings))
+                tally.took(count_usage(run))
                 faded = await attempt(tally, "links", partial(fade_links, run, settings))
                 tally.counts[RunCount.LINKS_FADED] += faded or 0
             finish(run, tally)

@@ -26,5 +26,5 @@ The memory as a whole
 - `overview`, `report`: its state and cost, and its health
 - `proposals`: what waits for a person
 - `atlas`: the data of the atlas
-- `export`: everything in files, and how they are read back
+- `export`: everything in files, and how they are read back; `readable_exports`: the graph, and a page for each entity
 """

@@ -26,6 +26,8 @@ from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.tables import SCHEMA_VERSION, TABLES
 
+from .readable_exports import what_it_holds, write_graph, write_pages
+
 PART = 1 << 20
 
 
@@ -220,8 +222,9 @@ def _from_parquet(file: BinaryIO) -> Iterator[pl.DataFrame]:
 # The files of an export: their seal, and the rows of tables in them, written and read in batches.
 
 
-FORMATS: Mapping[str, Callable[[Snapshot, str, Path, bool], int]] = {"jsonl": write_jsonl, "parquet": write_parquet}
+LOSSLESS: Mapping[str, Callable[[Snapshot, str, Path, bool], int]] = {"jsonl": write_jsonl, "parquet": write_parquet}
 """How a table is written: its snapshot, its name, the folder, and whether vectors come along."""
+FORMATS = (*LOSSLESS, "graphml", "markdown")
 MANIFEST = "manifest.json"
 KIND = "slowwave export"
 _VERSION = 2  # 1 had no seal
@@ -232,7 +235,7 @@ class Manifest:
     """What an export says about itself: which state it holds, how its files are written, and rows by table.
 
     `holds` says in words what is in it and what is left out, `seal` shows a store that holds the key whether it was
-    changed since.
+    changed since; only what can be imported has one.
     """
 
     kind: str
@@ -269,17 +272,26 @@ class Manifest:
 def export(
     store: Store, folder: Path, format: str, now: datetime, *, with_vectors: bool = False
 ) -> tuple[Manifest, Path]:
-    """Write every row of every table into a new folder; returns what it holds, and where.
+    """Write the newest state into a new folder; returns what it holds, and where.
 
-    The folder appears when it is complete. Raises `UnusableInput` for a format that does not exist, for a folder with
-    something in it, and where it cannot be sealed: the store's key cannot be read.
+    jsonl and parquet hold every row of every table. graphml holds entities and live relations, markdown a page for each
+    entity. The folder appears when it is complete. Raises `UnusableInput` for a format that does not exist, for a
+    folder with something in it, and where jsonl or parquet cannot be sealed: the store's key cannot be read.
     """
     if format not in FORMATS:
         raise UnusableInput(f"There is no format {format!r}.", f"Use {', '.join(FORMATS)}.")
-    key, unsealed = _key_of(store)
+    if with_vectors and format not in LOSSLESS:
+        raise UnusableInput(f"{format} holds no vectors.", f"Use {' or '.join(LOSSLESS)}.")
+    key, unsealed = _key_of(store) if format in LOSSLESS else (None, "")
     snapshot = store.snapshot()
     with _new_folder(folder) as place:
-        counts = {name: FORMATS[format](snapshot, name, place, with_vectors) for name in TABLES}
+        if format in LOSSLESS:
+            counts = {name: LOSSLESS[format](snapshot, name, place, with_vectors) for name in TABLES}
+            holds = _holds(with_vectors)
+        else:
+            graph = place / f"{store.namespace}.graphml"
+            counts = write_graph(snapshot, now, graph) if format == "graphml" else write_pages(snapshot, now, place)
+            holds = what_it_holds(snapshot, format, counts)
         manifest = Manifest(
             kind=KIND,
             version=_VERSION,
@@ -292,7 +304,7 @@ def export(
             dims=snapshot.dims,
             has_vectors=with_vectors,
             counts=counts,
-            holds=f"{_holds(with_vectors)} {unsealed}".strip(),
+            holds=f"{holds} {unsealed}".strip(),
         )
         if key:
             manifest = manifest.sealed(key, place)
@@ -358,9 +370,9 @@ def read_manifest(path: Path) -> Manifest:
         raise UnusableInput(f"The file {MANIFEST} cannot be read: {why}.", "Export it again.") from error
     except OSError as error:
         raise UnusableInput(f"The file {MANIFEST} cannot be read: {error}.", "Export it again.") from error
-    if manifest.format not in FORMATS:
+    if manifest.format not in LOSSLESS:
         raise UnusableInput(
-            f"An export as {manifest.format} does not hold all of a memory.", f"Import one as {' or '.join(FORMATS)}."
+            f"An export as {manifest.format} does not hold all of a memory.", f"Import one as {' or '.join(LOSSLESS)}."
         )
     if manifest.version > _VERSION or manifest.schema_version > SCHEMA_VERSION:
         raise StoreMismatch(

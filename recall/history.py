@@ -17,7 +17,7 @@ from slowwave.common.text import short_id
 from slowwave.common.types import Chain, Decided, Entity, Mention, Pair, Provenance, Story, Version
 from slowwave.common.types.stories import clipped
 from slowwave.common.validity import MAX_CHAIN, Moment, as_known, oldest_first
-from slowwave.lifecycle.quotations import REREAD
+from slowwave.lifecycle.pruning_and_eviction import REREAD
 from storage.rows import quoted
 from storage.snapshots import Snapshot
 from storage.undo import FOR_GOOD

@@ -31,7 +31,7 @@ or a file. So the same call with the same frames has the same result, and a test
 
 Statements are compared in one way everywhere: a text becomes words (`words`), the words become lines without what says
 nothing (`comparison/normal_forms`), pairs that may be alike are found without comparing all
-(`comparison/similarity_joins`), and the guards (`comparison/guards`) read numbers, names, denials and times on both
+(`comparison/similarity`), and the guards (`comparison/guards`) read numbers, names, denials and times on both
 sides. Similarity alone decides nothing: the filters use it to see that a message is nothing new, deduplication to find
 pairs, the audit to judge another memory, and each of them asks the guards.
 

@@ -1,8 +1,7 @@
 """Entities: which person, place, project or thing does a name mean? In the order in which they run:
 
 - `mentions`: the names of a batch, each once, in their stored form
-- `names_in_signs`: family names and given names in Chinese, Japanese and Korean
-- `name_matching`: can two names belong to one thing?
+- `name_matching`: can two names belong to one thing? Also in Chinese, Japanese and Korean
 - `name_joins`: which known entity does a name join, by rule?
 - `entity_resolution`: the entity of every name, and the questions that stay
 

@@ -18,8 +18,7 @@ from slowwave.common.words import folded
 from slowwave.reading.extraction.kinship import read_kin
 
 from .mentions import Mentions, new_id
-from .name_matching import UMLAUTS, ascii_words, match_names, name_parts, short_form
-from .names_in_signs import may_be_part
+from .name_matching import UMLAUTS, ascii_words, match_names, may_be_part, name_parts, short_form
 
 KNOWN: frames.Schema = {"entity_id": pl.String(), "entity_type": pl.String(), "name": pl.String()}
 JOINS: frames.Schema = {"mention": pl.Int64(), "entity_id": pl.String(), "how": pl.String()}

@@ -17,93 +17,32 @@ import numpy as np
 from anyascii import anyascii
 from rapidfuzz.distance import OSA
 
+from slowwave.common.lexicon import table_of, words_of
 from slowwave.common.lexicon.labels import TYPES
 from slowwave.common.text import word_set
 
-from .names_in_signs import ADDRESS, SIGNS, is_part, is_phrase
-
-TITLES = word_set(
-    """mr mrs ms miss mx dr doctor prof professor sir dame lord lady madam monsieur madame mme mlle m herr frau senor
-    senora sr sra don dona president prasident presidente chancellor minister judge justice captain capt colonel col
-    general gen lieutenant lt major sergeant sgt admiral father fr brother sister rev reverend imam haji hajji shaikh
-    sheikh sheik sayyid mullah maulana king queen prince princess saint st aunt auntie uncle grandma grandpa coach
-    officer agent nurse chef"""
-)
+TITLES = word_set(words_of("titles_of_people"))
 """Titles before a name; in ASCII, without full stops."""
 SUFFIXES = word_set("jr sr ii iii iv phd md esq mba msc bsc")
-PARTICLES = word_set("al el ul ur bin ibn ben bint abu de da do dos del della di der den van von zu la le the na y e")
+PARTICLES = word_set(words_of("particles_of_names"))
 """Small words inside a name that do not distinguish names."""
 
-_FORMS = """
-    limited: ltd, limited, limited company, company limited, co ltd, private limited, pvt ltd, pte ltd, pty ltd
-    inc: inc, incorporated, incorporation
-    corp: corp, corporation
-    llc: llc, limited liability company, ooo, obshchestvo s ogranichennoi otvetstvennostiu, srl, sarl,
-        societatea cu raspundere limitata, sp z o o, sp z oo, spzoo, gmbh,
-        gesellschaft mit beschrankter haftung, bv, bvba, sro, kft, oy, aps, sl, sociedad limitada
-    plc: plc, public limited company
-    jsc: jsc, joint stock company, open joint stock company, public joint stock company, closed joint stock company,
-        ojsc, pjsc, cjsc, oao, pao, zao, ao, ag, aktiengesellschaft, sa, sociedad anonima, societe anonyme, spa, nv, ab,
-        se, as, asa, sa de cv, kk
-    llp: llp, lp, limited partnership, limited liability partnership, kg, kommanditgesellschaft
-    foundation: ano, foundation, stiftung, ngo, ev
-    company: co, company, cie
-"""
 COMPANY_FORMS = {
-    tuple(form.split()): kind.strip()
-    for line in _FORMS.replace(",\n", ", ").strip().splitlines()
-    for kind, _, forms in [line.partition(":")]
-    for form in forms.split(", ")
-    if form.strip()
+    tuple(form.split()): kind for kind, forms in table_of("company_forms").items() for form in forms.split(", ")
 }
 """Each spelling of a company form, as words in ASCII, with the form."""
 LONGEST_FORM = max(map(len, COMPANY_FORMS))
 
-SPELLINGS = {
-    "organisation": "organization", "centre": "center", "intl": "international", "int l": "international",
-    "mfg": "manufacturing", "bros": "brothers", "dept": "department",
-    "univ": "university", "natl": "national", "assn": "association", "assoc": "association",
-    "ibn": "bin", "ben": "bin", "abdal": "abdul", "abd": "abdul",
-}  # fmt: skip
+SPELLINGS = table_of("other_spellings_in_names")
 """Another way to write a word, with the usual one."""
 
-_SHORT_NAMES = """
-    alexander alexandra alejandro alejandra: alex al sandy sasha xander lex ale sandra; andrew andrea andres andre: andy
-    drew andi; anthony antonio antonia: tony toni anton toño; benjamin: ben benny benji; charles carlos charlotte:
-    charlie chuck chas carl lottie; catherine katherine kathryn katharina katarina catalina: kate kathy cathy katie kat
-    kay katya cat; christopher cristobal christoph: chris kit topher; christina christine cristina: chris tina chrissy
-    cris; daniel daniela danielle: dan danny dani; david: dave davy davey; deborah: deb debbie; dmitry dimitri: dima
-    mitya; donald: don donny; dorothy: dot dottie dolly; edward eduardo edmund edwin: ed eddie ted teddy ned edu;
-    elizabeth elisabeth isabel isabella: liz beth lizzie betty eliza lisa elsie isa bella libby; emily emilia emma: em
-    emmy millie; francis francisco francesca francesco frances: frank fran paco pancho cisco kiko; frederick friedrich
-    federico: fred freddy fritz fede; gabriel gabriela gabrielle: gabe gabi gabby; george jorge georgina: georgie jordi;
-    gregory: greg; henry henrique enrique: harry hank quique kike; ignacio: nacho; jacob james jaime: jake jim jimmy
-    jamie jay; jennifer: jen jenny; jeffrey geoffrey: jeff geoff; jessica: jess jessie; john jonathan juan johannes:
-    johnny jack jon nathan juanito hans; joseph josephine jose josef: joe joey jo josie pepe sepp; joshua: josh;
-    kenneth: ken kenny; lawrence laurence laurent lorenzo: larry lars; leonard leonardo leonid: leo len lenny; louis
-    luis ludwig: lou louie; manuel manuela emmanuel: manu manny manolo; margaret margarita margarete: maggie meg peggy
-    marge greta rita daisy; maria mary marie: molly polly mia mari maru; martin martina: marty tina; matthew mateo
-    matthias: matt matty; maximilian maxine maximiliano: max; megan: meg; michael michelle miguel michaela: mike mick
-    mickey misha micky mika; mikhail: misha; natalia natalie natasha: nat tasha natalya nati; nicholas nicola nicole
-    nikolai nicolas: nick nicky nico niko kolya; olivia oliver: ollie liv livvy; pamela: pam; patrick patricia: pat
-    paddy patty trish rick patri; peter pedro: pete petra; philip phillip felipe: phil pip; rebecca: becky becca bex;
-    richard ricardo: rick dick richie rich ricky; robert roberto roberta: bob rob bobby robbie bert berto; ronald: ron
-    ronny; rosario: charo; samuel samantha samson: sam sammy; sarah: sally sadie; sebastian: seb bastian basti; sergei
-    sergey: seryozha; stephen steven stephanie stefan esteban: steve stevie steph stef; susan susanna suzanne: sue susie
-    suzy; theodore theodor: ted teddy theo; theresa teresa: terry tess tere; thomas tomas: tom tommy; timothy: tim
-    timmy; valentina valerie valeria: val vale; victoria victor viktor: vic vicky tori; vladimir volodymyr: vova volodya
-    vlad; vincent vicente: vince vinny; walter: walt; wilhelm william guillermo: will bill billy willy liam guille memo;
-    zachary: zach zack"""
 SHORT_NAMES: dict[str, frozenset[str]] = {}
 """Each short form of a first name with its possible whole names."""
-_SAME_NAMES = """john juan johann giovanni jean ivan; peter pedro pierre pietro; paul pablo paolo; george jorge
-    giorgio georg; michael miguel michel mikhail; joseph jose giuseppe josef; sergei sergey serhii sergejs;
-    alexander alexandre alejandro oleksandr aleksandr; vladimir volodymyr uladzimir; catherine katherine ekaterina"""
-for _group in _SHORT_NAMES.split(";"):
+for _group in words_of("short_names").split(";"):
     _whole, _, _short = _group.partition(":")
     for _name in _short.split():
         SHORT_NAMES[_name] = SHORT_NAMES.get(_name, frozenset()) | word_set(_whole)
-SAME_NAMES = {name: frozenset(group.split()) for group in _SAME_NAMES.split(";") for name in group.split()}
+SAME_NAMES = {name: frozenset(group.split()) for group in words_of("same_names").split(";") for name in group.split()}
 """First names that are the same name in several languages."""
 
 NUMBER_WORDS = {
@@ -430,3 +369,61 @@ def short_form(name: str, whole: str) -> bool:
 
 def _stands_for(short: str, whole: str) -> bool:
     return short == whole or (len(short) == 1 and whole.startswith(short))
+
+
+# Names of people in Han and Hangul, which have no space between family name and given name.
+
+
+JAPANESE_FAMILIES = word_set(words_of("japanese_family_names"))
+"""Common family names in Japan; not 小林, which in Chinese is also "little Lin"."""
+FAMILIES = frozenset(words_of("family_names_in_signs"))
+"""Common family names of one sign in China and Korea: a name of two signs that begins so is often a whole one."""
+_HONOURED = "[\u3005\u3041-\u30ff\u3400-\u9fff]"
+ADDRESS = re.compile(
+    r"(?<=[^\x00-\x7f])[ \u30fb]?(?:さん|さま|くん|ちゃん|せんせい|先生|女士|小姐|씨|님)$"
+    rf"|(?:(?<=[\u3041-\u30ff])|(?<={_HONOURED}{{3}}))[ \u30fb]?[君様氏]$"
+)
+"""Forms of address behind a person's name in Japanese, Chinese and Korean; 君 also ends given names: 王丽君."""
+SIGNS = re.compile("[\u3005\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]{2,}")
+"""A name in Han or Hangul."""
+_JAPANESE = re.compile("[\u3005\u3041-\u3096様]")
+_PHRASE = re.compile(
+    r"的|(?<=..)之(?![介助丞]|$)|(?:父母|父[亲親]|母[亲親]|丈夫|妻子|老公|老婆|[儿兒]子|女[儿兒]|朋友|同事|家人|([爸妈媽爷爺奶哥姐弟妹])\1)$"
+)
+"""Signs that make a phrase of a name: "the parents of", "his friend"; 之 is also a part of given names."""
+_PART, _WHOLE = 2, 4
+_JAPANESE_PART, _JAPANESE_WHOLE = 3, 6
+_LONG = 4
+_KANA = re.compile("[\u3041-\u3096]+$")
+
+
+def is_phrase(name: str) -> bool:
+    """Whether it speaks of a person by another one: "林晓雯的父母" are the parents of 林晓雯."""
+    return bool(_PHRASE.search(name))
+
+
+def is_part(name: str, whole: str) -> bool:
+    """Whether a name in signs is surely the family name or the given name of another.
+
+    A family name of two signs is Japanese: a Japanese form of address shows it, or four signs of the whole name. A
+    given name is the end of the whole and begins with no family name: 高明 is not surely short for 李高明.
+    """
+    if not may_be_part(name, whole):
+        return False
+    part, signs = ADDRESS.sub("", name), ADDRESS.sub("", whole)
+    is_given = signs.endswith(part) and part[0] not in FAMILIES
+    return is_given or len(signs) >= _LONG or bool(_KANA.search(name))
+
+
+def may_be_part(name: str, whole: str) -> bool:
+    """Whether a name in signs, with or without a form of address, stands at either end of another.
+
+    It has two signs and the other at most four; in Japanese three and six. A longer name is a full name already.
+    """
+    part, signs = ADDRESS.sub("", name), ADDRESS.sub("", whole)
+    if is_phrase(whole) or not (SIGNS.fullmatch(part) and SIGNS.fullmatch(signs)):
+        return False
+    is_japanese = bool(_JAPANESE.search(name + whole)) or not JAPANESE_FAMILIES.isdisjoint({signs[:2], signs[:3]})
+    longest, longest_whole = (_JAPANESE_PART, _JAPANESE_WHOLE) if is_japanese else (_PART, _WHOLE)
+    fits = len(part) <= longest and len(part) < len(signs) <= longest_whole
+    return fits and (signs.startswith(part) or signs.endswith(part))

@@ -18,10 +18,10 @@ and which of the two ends (`conflicts`)? What becomes doubtful with it (`superse
 `revision_state`, so that rank, order of time and chains are checked in one place. `late_arrivals` keeps a promise: the
 same messages in any order give the same memory.
 
-Reconciliation comes afterwards, at the end of an ingest and at night. `deduplication/blocking` finds pairs that are
-near in meaning or words, or about one matter; `duplicates` merges those on which all guards agree; `pairs_for_a_model`
-chooses the few that a model should judge; `verdicts` says what its answers end; `merged_facts` makes the fact that
-stays, and `reconciliation_plan` puts all of it into one plan, which a task writes or a person is asked about.
+Reconciliation comes afterwards, at the end of an ingest and at night. `deduplication/duplicates` finds pairs that are
+near in meaning, or about one matter, and merges those on which all guards agree; `pairs_for_a_model` chooses the few
+that a model should judge; `merged_facts` makes the fact that stays, and `reconciliation_plan` says what
+answers end and puts all of it into one plan, which a task writes or a person is asked about.
 `observations` is the same question for a single text that a person or an agent states.
 
 What makes two facts the same: words or meaning nearly equal (`common/comparison/similarity`) and every guard

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
 import polars as pl
 
@@ -108,33 +107,24 @@ _LEAST = 20  # characters below which nothing more is tried
 _PLAIN = "observation"
 
 
-class DescribedEntity(NamedTuple):
-    """The entity: its name, its type, and active, paused, completed or archived."""
-
-    name: str
-    entity_type: str
-    status: str
-
-
-class Observed(NamedTuple):
-    """One observation: observation (the plain kind) or another kind, and what it says."""
-
-    kind: str
-    text: str
-
-
-def entity_text(entity: DescribedEntity, observations: Sequence[Observed], relations: Sequence[tuple[str, str]]) -> str:
+def entity_text(
+    name: str,
+    entity_type: str,
+    status: str,
+    observations: Sequence[tuple[str, str]],
+    relations: Sequence[tuple[str, str]],
+) -> str:
     """`name (type) [status]: o1 | o2 | … | Rel: relation → target; …`.
 
-    `observations` are in order of time, `relations` (relation, target) the most telling first. Up to ten observations
-    are all there; of more the first three, the last seven, and of those between them the ones with the most different
-    words, as many as fit, in their place. Relations take at most half of the budget.
+    `observations` (kind, text) are in order of time, `relations` (relation, target) the most telling first. Up to ten
+    observations are all there; of more the first three, the last seven, and of those between them the ones with the
+    most different words, as many as fit, in their place. Relations take at most half of the budget.
     """
     listed = _listed(relations)
-    texts = [each.text if each.kind == _PLAIN else f"[{each.kind}] {each.text}" for each in observations]
+    texts = [text if kind == _PLAIN else f"[{kind}] {text}" for kind, text in observations]
     parts = [texts[place] for place in _chosen(texts, CHARACTERS - len(listed))]
     body = " | ".join([*parts, *([f"Rel: {listed}"] if listed else [])])
-    head = f"{entity.name} ({entity.entity_type}) [{entity.status}]"
+    head = f"{name} ({entity_type}) [{status}]"
     return f"{head}: {body}" if body else head
 
 

@@ -48,7 +48,7 @@ class SignedSummary:
 
 
 def strongest_facts(grouping: Grouping, facts: pl.DataFrame, limit: int) -> pl.DataFrame:
-    """(community_id, statement): at most `limit` facts of each community, strongest first, each sentence once.
+    """(community_id, fact_id, statement): at most `limit` facts of each community, strongest first, each sentence once.
 
     `facts` (id, statement, evidence_count) are those of the communities in the questions. What weighs most comes
     first, then what most messages say, then the smallest id.
@@ -59,7 +59,7 @@ def strongest_facts(grouping: Grouping, facts: pl.DataFrame, limit: int) -> pl.D
     )
     wording = pl.col("statement").str.to_lowercase().str.strip_chars(_OUTER)
     once = ranked.with_columns(wording=wording).unique(["community_id", "wording"], keep="first", maintain_order=True)
-    return once.group_by("community_id", maintain_order=True).head(limit).select("community_id", "statement")
+    return once.group_by("community_id", maintain_order=True).head(limit).select("community_id", "fact_id", "statement")
 
 
 def summary_by_rule(statements: Sequence[str]) -> str:
@@ -266,19 +266,10 @@ def needs_summary(grouping: Grouping, stored: pl.DataFrame, *, has_model: bool) 
     return both.filter(~is_good.fill_null(False)).select(grouping.groups.columns)
 
 
-def summary_sources(grouping: Grouping, facts: pl.DataFrame, strongest: pl.DataFrame) -> dict[str, list[str]]:
-    """By fingerprint the ids of the facts that `strongest` (community_id, statement) were taken from.
-
-    `facts` are (id, statement, evidence_count). Of facts of one wording it is the one that is strongest.
-    """
-    stated = grouping.relations.join(facts, left_on="fact_id", right_on="id")
-    order = ["weight", "evidence_count", "fact_id"]
-    ranked = stated.sort(order, descending=[True, True, False], nulls_last=True)
-    key = ["community_id", "statement"]
-    first = ranked.unique(key, keep="first", maintain_order=True)
-    chosen = strongest.join(first, on=key, maintain_order="left")
+def summary_sources(grouping: Grouping, strongest: pl.DataFrame) -> dict[str, list[str]]:
+    """By fingerprint the ids of the facts that summaries rest on: what `strongest_facts` gives."""
     marks = grouping.groups.select("fingerprint", community_id="id")
-    listed = chosen.group_by("community_id", maintain_order=True).agg("fact_id").join(marks, on="community_id")
+    listed = strongest.group_by("community_id", maintain_order=True).agg("fact_id").join(marks, on="community_id")
     return dict(listed.select("fingerprint", "fact_id").iter_rows())
 
 

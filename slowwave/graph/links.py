@@ -55,38 +55,20 @@ def find_links(near: pl.DataFrame, ends: pl.DataFrame, settings: LinkSettings) -
     return _as_pairs(best.group_by("id", maintain_order=True).head(settings.top_k))
 
 
-def to_measure(stored: pl.DataFrame, pairs: pl.DataFrame, looked_at: pl.Series) -> pl.DataFrame:
-    """(a_id, b_id) of stored links with one end among `looked_at`, which did not find the other one again.
-
-    The other one may have found it, among fewer that were nearer: it stays as long as the two are alike.
-    """
-    is_seen = [pl.col(end).is_in(looked_at.implode()) for end in ("a_id", "b_id")]
-    once = stored.filter(is_seen[0] != is_seen[1])
-    return once.join(pairs, on=["a_id", "b_id"], how="anti").select("a_id", "b_id")
-
-
 def plan_links(
-    stored: pl.DataFrame,
-    pairs: pl.DataFrame,
-    measured: pl.DataFrame,
-    looked_at: pl.Series,
-    ends: pl.DataFrame,
-    settings: LinkSettings,
-    now: datetime,
+    stored: pl.DataFrame, pairs: pl.DataFrame, looked_at: pl.Series, ends: pl.DataFrame, now: datetime
 ) -> LinkPlan:
     """Changes of the stored links (ENTITY_LINKS) after the entities `looked_at` (ids) have found `pairs` (PAIRS).
 
-    The latest cosine replaces the one before. Links go that the entities looked at find no more: neither of both among
-    its nearest, or `measured` (PAIRS, those of `to_measure`) and not alike enough; and those of entities not in `ends`.
+    The latest cosine replaces the one before. Links go that the entities looked at find no more, and those of entities
+    not in `ends`.
     """
-    alike = measured.with_columns(pl.col("cosine").round(_DIGITS)).filter(pl.col("cosine") >= settings.similarity)
-    now_alike = pl.concat([pairs.select(*PAIRS), alike.select(*PAIRS)])
-    known = stored.join(now_alike, on=["a_id", "b_id"], how="left", suffix="_now", maintain_order="left")
+    known = stored.join(pairs, on=["a_id", "b_id"], how="left", suffix="_now", maintain_order="left")
     is_there = [pl.col(end).is_in(ends["id"].implode()) for end in ("a_id", "b_id")]
     is_looked_at = pl.any_horizontal(pl.col(end).is_in(looked_at.implode()) for end in ("a_id", "b_id"))
     gone = known.filter(~pl.all_horizontal(is_there) | (is_looked_at & pl.col("cosine_now").is_null()))["id"]
     same = known.filter((pl.col("cosine_now") - pl.col("cosine")).abs() <= _SAME)
-    fresh = now_alike.join(same, on=["a_id", "b_id"], how="anti").sort("a_id", "b_id")
+    fresh = pairs.join(same, on=["a_id", "b_id"], how="anti").sort("a_id", "b_id")
     ids = [row_id("el", a, b) for a, b in fresh.select("a_id", "b_id").iter_rows()]
     rows = fresh.with_columns(id=pl.Series(ids, dtype=pl.String), linked_at=pl.lit(now, dtype=frames.TIME))
     return LinkPlan(frames.conform(rows, frames.ENTITY_LINKS), gone)

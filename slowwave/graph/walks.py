@@ -318,9 +318,9 @@ def spread(
     """At most `limit` relations between activated entities, each statement once, best first.
 
     A relation's score is the level of its more activated end, the highest that it was after any hop. An entity may
-    light up an earlier one again (an echo), unless `no_backflow`: then nothing passes back over the relation by which
-    it came. Seeds start at 1, or at their scores (S2-42). Where nobody said since when a relation is true, its age
-    costs nothing. Entities that inhibited ones point to still receive: inhibited is who has enough (S2-43).
+    light up an earlier one again (an echo). Seeds start at 1, or at their scores (S2-42). Where nobody said since when
+    a relation is true, its age costs nothing. Entities that inhibited ones point to still receive: inhibited is who has
+    enough (S2-43).
     """
     chosen, graph = settings.spread, walk_graph.graph
     state = _State(graph)
@@ -355,7 +355,6 @@ class _State:
         self.levels, self.facts = np.zeros(len(graph)), np.zeros(len(graph.edges))
         self.is_lit = np.zeros(len(graph.edges), np.bool_)
         self.depths, self.origin = np.zeros(len(graph), np.int32), np.zeros(len(graph), np.int32)
-        self.came_by = np.zeros(0, np.int64)  # edge and receiver, as one number
 
     def receive(self, flows: _Flows, settings: WalkSettings, depth: int) -> None:
         """Add up what arrives at each entity; it rises to that if it is more than it had."""
@@ -365,8 +364,6 @@ class _State:
         strongest = by_strength[np.unique(flows.end[by_strength], return_index=True)[1]]
         self.origin[ends[is_fresh]] = self.origin[flows.start[strongest[is_fresh]]]
         self.levels[ends[rising]], self.depths[ends[rising]] = arrived[rising], depth
-        if settings.spread.no_backflow:
-            self.came_by = np.union1d(self.came_by, _passages(flows.edge[taken], flows.end[taken], len(self.levels)))
 
     def keep_top(self, count: int) -> None:
         """Only the most activated entities stay."""
@@ -397,8 +394,6 @@ def _flows(walk_graph: WalkGraph, steps: Steps, state: _State, settings: WalkSet
     level = state.levels[steps.start] * chosen.decay_lambda * over
     passes = (level >= chosen.activation_threshold) & (level > 0.0)
     passes &= state.levels[steps.end] < chosen.inhibition_threshold
-    if chosen.no_backflow:
-        passes &= ~np.isin(_passages(steps.edge, steps.start, len(graph)), state.came_by)
     kept = np.flatnonzero(passes)
     kept = kept[np.lexsort((steps.edge[kept], steps.end[kept]))]
     return _Flows(steps.start[kept], steps.end[kept], steps.edge[kept], level[kept])
@@ -418,11 +413,6 @@ def _arrivals(flows: _Flows, inhibition: float) -> tuple[Offsets, Places, Number
         turn += 1
         waiting = waiting[(count[waiting] > turn) & (total[waiting] < inhibition)]
     return np.concatenate(taken), ends, np.minimum(total, 1.0)
-
-
-def _passages(edge: Places, node: Places, nodes: int) -> Offsets:
-    """An edge with one of its ends, as one number."""
-    return edge.astype(np.int64) * nodes + node
 
 
 def _walk(graph: Graph, state: _State, threshold: float, limit: int) -> Walk:

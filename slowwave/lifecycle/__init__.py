@@ -2,9 +2,9 @@
 
 Facts
 - `usage_scores`: how often is a fact recalled, and what is it worth?
-- `pruning_and_eviction`: which facts fade, and which facts and entities move to the archive?
+- `pruning_and_eviction`: which facts fade, and which facts and entities move to the archive? Which quotations go once
+  a model has read their messages?
 - `restore`: which archived facts come back?
-- `quotations`: which ones go once a model has read their messages?
 
 Entities
 - `entity_merges`: what of one entity goes to another that is the same?

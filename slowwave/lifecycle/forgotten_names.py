@@ -18,6 +18,7 @@ from typing import Any, Literal
 import polars as pl
 
 from slowwave.common.errors import UnusableInput
+from slowwave.common.lexicon import words_of
 from slowwave.common.lexicon.statement_words import FUNCTION_WORDS
 from slowwave.common.text import FORGOTTEN, UNSPACED, as_json, normalise_name, word_set
 from slowwave.facts.revision.search_terms import have_part_of_name, parts_of_names
@@ -36,16 +37,7 @@ _STARTS = rf"(?:(?<!{_LETTER})(?<![{_MARK}])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{{
 _ENDS = rf"(?!{_LETTER}|[{_MARK}])"
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])|\n+")
 _ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|e\.g|i\.e|No|Inc|Ltd)|\b[A-Z])\.$")
-_COMMON = FUNCTION_WORDS | word_set(
-    """no not now day time one two three first last next new old good man men woman people person thing work home
-    name user assistant system tool document documents message messages content text statement global default active
-    archived candidate superseded retracted rejected pending done failed note relation observation entity entities fact
-    facts source sources run runs state status kind type model role reason summary quote file project place event
-    concept config language organization session rule rules monday tuesday wednesday thursday friday saturday sunday
-    january february march april june july august september october november december el la los las de del y en con
-    der die das und ein eine le les des du et forgotten
-    conflict correction dedup redundant pruned"""
-)
+_COMMON = FUNCTION_WORDS | word_set(words_of("words_of_many_sentences"))
 
 
 def check_name(name: str) -> None:

@@ -9,12 +9,11 @@ questions that are always answered none would tell that recall gets worse.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from hashlib import blake2b
 from itertools import islice
-from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -44,26 +43,6 @@ class Probe:
     query: str
     expected: tuple[str, ...]
     is_logged: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedAnswer:
-    """A fact at the time of the question: its sentence, the start of its validity, and the words of a short answer."""
-
-    statement: str
-    since: datetime | None = None
-    answer: frozenset[str] = frozenset()
-
-
-def expected_answers(facts: pl.DataFrame, ids: Iterable[str]) -> dict[str, ExpectedAnswer]:
-    """The expected answers of these facts; `facts` have `valid_from` and the names of their objects."""
-    rows = facts.filter(pl.col("id").is_in(list(ids))).select(
-        "id", "statement", "valid_from", answer=pl.coalesce("object", "object_text").fill_null("")
-    )
-    return {
-        id_: ExpectedAnswer(text or "", since, _short(answer) & stems(text or ""))
-        for id_, text, since, answer in rows.iter_rows()
-    }
 
 
 def _short(answer: str) -> frozenset[str]:
@@ -172,71 +151,46 @@ def _made(facts: pl.DataFrame) -> Iterator[Probe]:
 FEWEST = 10  # probes below which one of them says nothing about all
 LEAST_LOST = 2  # probes, net: one may turn on a hair
 NAMED = 3
-RETOLD = 0.5  # share of a statement's content words that another wording of it says
-SAME = 0.9  # that share where the fact is the same
-NOTHING: Mapping[str, ExpectedAnswer] = MappingProxyType({})
 _ROUNDING = 1e-9
 _GOES_ON = ("active", "superseded")  # with an end that has come and no replacement, such a fact is over
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state of facts: replacements, statements, which are over, start of validity, and time of the message."""
+    """The state of facts: their replacements, their statements, and which are over."""
 
     replaced_by: Mapping[str, str]
     statements: Mapping[str, str]
     over: frozenset[str] = frozenset()
-    since: Mapping[str, datetime] = field(default_factory=lambda: MappingProxyType({}))
-    said_at: Mapping[str, datetime] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
-    def of(cls, rows: pl.DataFrame, now: datetime, others: Collection[str] = ()) -> Standing:
-        """From rows (id, statement, status, valid_from, valid_to, replaced_by, said_at) of facts and their successors.
+    def of(cls, rows: pl.DataFrame, now: datetime) -> Standing:
+        """From rows (id, statement, status, valid_to, replaced_by) of facts and their successors.
 
         Over is what was retracted, or has ended without a replacement, itself or as the last that replaced it: the
-        world changed. So is what `others` wrote, or put into its place: a run is measured by its own doings. What was
-        archived is not over.
+        world changed. What was archived is not over.
         """
         steps = dict(rows.filter(pl.col("replaced_by").is_not_null()).select("id", "replaced_by").iter_rows())
         has_ended = pl.col("status").is_in(_GOES_ON) & (pl.col("valid_to") <= now).fill_null(False)
         is_last = pl.col("replaced_by").is_null()
         ended = {*rows.filter(is_last & has_ended)["id"], *rows.filter(pl.col("status") == "retracted")["id"]}
-        chains = {id_: (id_, *successors(id_, steps)) for id_ in rows["id"]}
-        over = frozenset(id_ for id_, chain in chains.items() if chain[-1] in ended or not {*chain}.isdisjoint(others))
-        since, said_at = (dict(rows.select("id", at).drop_nulls().iter_rows()) for at in ("valid_from", "said_at"))
-        return cls(steps, dict(rows.select("id", "statement").iter_rows()), over, since, said_at)
+        over = frozenset(id_ for id_ in rows["id"] if [id_, *successors(id_, steps)][-1] in ended)
+        return cls(steps, dict(rows.select("id", "statement").iter_rows()), over)
 
-    def found(
-        self, probe: Probe, recalled: Mapping[str, str], was: Mapping[str, ExpectedAnswer] = NOTHING
-    ) -> frozenset[str]:
+    def found(self, probe: Probe, recalled: Mapping[str, str]) -> frozenset[str]:
         """Which of the expected facts were recalled (id → statement): themselves, what replaced them, or their twins.
 
-        A twin says the same sentence; recall tells a sentence once. `was` are the answers when the questions were
-        drawn: something older, or put into the same place, with another statement is a stale answer.
+        A twin says the same sentence; recall tells a sentence once.
         """
         sentences = set(recalled.values())
-        found = set()
-        for id_ in probe.expected:
-            before = was.get(id_)
-            chain = (id_, *successors(id_, self.replaced_by))
-            right = [one for one in chain if before is None or not self._is_stale(id_, one, before)]
-            is_repeated = before is not None and before.statement in sentences
-            if is_repeated or any(one in recalled or self.statements.get(one) in sentences for one in right):
-                found.add(id_)
-        return frozenset(found)
-
-    def _is_stale(self, expected: str, one: str, was: ExpectedAnswer) -> bool:
-        """Whether a fact, or what took its place, says something else, and neither began nor was said later."""
-        statement, since = self.statements.get(one, ""), self.since.get(one)
-        if statement == was.statement:
-            return False
-        share = len(stems(statement) & stems(was.statement)) / max(len(stems(was.statement)), 1)
-        if one == expected:
-            return share < SAME
-        is_later = since is not None and was.since is not None and since > was.since
-        if one in self.said_at and expected in self.said_at:  # a correction may be about an earlier time
-            is_later |= self.said_at[one] > self.said_at[expected]
-        return not is_later and not (was.answer <= stems(statement) and share >= RETOLD)
+        return frozenset(
+            id_
+            for id_ in probe.expected
+            if any(
+                one in recalled or self.statements.get(one) in sentences
+                for one in (id_, *successors(id_, self.replaced_by))
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)

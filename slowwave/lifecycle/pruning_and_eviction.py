@@ -7,7 +7,6 @@ about a pinned entity. Ages count from when the store stopped believing, not fro
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,7 +21,7 @@ from slowwave.common.entrenchment import ENDS, KEPT_KINDS, is_kept, not_kept_sql
 from slowwave.common.settings import StewardSettings
 from slowwave.common.validity import is_live, live_sql, time_sql
 from slowwave.facts.deduplication.observations import cleared
-from slowwave.lifecycle.usage_scores import UNUSED, age_days, half_life_days, score_facts, with_use
+from slowwave.lifecycle.usage_scores import age_days, half_life_days, score_facts, with_use
 
 # Retirement: facts leave memory for the archive, from where they can come back (T31).
 
@@ -328,28 +327,6 @@ def is_learning(events: int, settings: StewardSettings) -> bool:
     return events < events_to_learn(settings)
 
 
-def prune_age_days(half_life: float, threshold: float) -> float:
-    """Age in days at which a fact that nobody recalled falls below a threshold in (0, 1]; 0 where it starts below."""
-    return max(0.0, half_life * math.log2(UNUSED / threshold))
-
-
-def may_fade_sql(settings: StewardSettings, now: datetime) -> str:
-    """The condition for LanceDB on facts that may fade: a superset of what `plan_prune` finds, to read fewer rows.
-
-    They are not pinned, no axiom and no structure, and old enough to fall below the threshold. A fact with a measured
-    score of its content may fade after the shortest half-life, any other only after the longest.
-    """
-    if not settings.prune_threshold:
-        return "false"
-    base, grace = settings.decay_half_days, settings.grace_period_hours / 24.0
-    soonest, latest = (
-        now - timedelta(days=max(grace, prune_age_days(days, settings.prune_threshold))) + timedelta(seconds=1)
-        for days in (min(base, settings.min_half_life_days), base)
-    )
-    worthless = f"content_score > 0 AND created_at < {time_sql(soonest)}"
-    return f"{not_kept_sql()} AND (created_at < {time_sql(latest)} OR {worthless})"
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PrunePlan:
     """Facts that fade, oldest first, with their measures and the thresholds."""
@@ -399,3 +376,59 @@ def is_due(marks: Collection[float], step: float) -> pl.Expr:
     old, new = pl.col("quality_score"), pl.col("score")
     crossed = [(old < mark) != (new < mark) for mark in marks]
     return pl.any_horizontal(old.is_null(), (old - new).abs() >= step, *crossed)
+
+
+# Quotations go once a model has read what they were taken from. A quotation was never wrong and nothing in the world
+# ended it: what the model read of the same messages takes its place. So it is deleted, not closed; history shows no
+# change, the ledger tells what became of it, and undo brings it back.
+
+
+QUOTATIONS = ("id", "message_id", "pinned", "replaced_by")
+REREAD = "reread"
+"""The action of the decision about a quotation that was replaced."""
+
+
+def quoted_messages(count: int) -> str:
+    """How many messages nobody has read yet, in words."""
+    return "1 message is kept as a quotation" if count == 1 else f"{count:,} messages are kept as quotations"
+
+
+def plan_replacement(
+    quotations: pl.DataFrame, evidence: pl.DataFrame, waiting: pl.Series, kept: pl.Series
+) -> pl.DataFrame:
+    """(id, message_ids) of the quotations that go, by id.
+
+    `quotations` has QUOTATIONS, `evidence` fact_id and message_id. One stays while a message that says it is among
+    those `waiting` for a reader or for a person; and for good if it is pinned, or among `kept`: a person decided about
+    it, or something that was read became a part of it; and where something that was read took its place.
+    """
+    said = pl.concat([quotations.select(fact_id="id", message_id="message_id"), evidence]).drop_nulls().unique()
+    waits = said.filter(pl.col("message_id").is_in(waiting.implode()))["fact_id"]
+    is_among_them = pl.col("replaced_by").is_null() | pl.col("replaced_by").is_in(quotations["id"].implode())
+    gone = quotations.filter(
+        ~pl.col("pinned").fill_null(False), is_among_them, ~pl.col("id").is_in(pl.concat([waits, kept]).implode())
+    )
+    messages = said.group_by(id="fact_id").agg(message_ids=pl.col("message_id").sort())
+    return gone.select("id").join(messages, on="id", how="left").sort("id")
+
+
+def replacement_decisions(
+    gone: pl.DataFrame, read: Mapping[str, Sequence[str]], model: str, now: datetime
+) -> pl.DataFrame:
+    """One decision for each quotation that goes (id, message_ids); `read` has the facts of each message since."""
+    reason = f"It was a quotation. {model} has read the message since, and what it read takes its place."
+    rows = (
+        decision(
+            REREAD,
+            quotation,
+            messages,
+            sorted({fact for message in messages for fact in read.get(message, ())}),
+            reason,
+            now,
+            decided_by="model",
+            model=model,
+            key=(),
+        )
+        for quotation, messages in gone.iter_rows()
+    )
+    return decision_frame(rows)

@@ -1,8 +1,8 @@
 """Use and scores: how often each fact was recalled, and what it is worth by that (S4-01, S4-06).
 
-Hits count for ever; links weaken while nobody asks (S2-73). How far a link has weakened is kept with it, so it does not
-matter how often somebody looks: a missed fortnight catches up at once. Only hits tell whether a fact was ever of use
-(T26).
+Hits count for ever; links weaken in each run of `decay`, for all the time since the last recall (S2-73). How far a link
+has weakened is kept with it, so it does not matter how often that runs: a missed fortnight catches up at once. Only
+hits tell whether a fact was ever of use (T26).
 
 One recall saves a fact for ever from being pruned, whatever its age and score: a score only says how much it is worth.
 """
@@ -39,7 +39,7 @@ def evolved_weight(count: pl.Expr, confidence: pl.Expr) -> pl.Expr:
     return (confidence * (1.0 + RECALL_BOOST * recalls.log1p())).clip(upper_bound=1.0)
 
 
-def fold_recalls(usage: pl.DataFrame, events: pl.DataFrame, settings: DecaySettings) -> pl.DataFrame:
+def fold_recalls(usage: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     """FACT_USAGE after these events, of the facts that they name.
 
     `usage` holds the rows that there are of these facts, perhaps others too; `events` has fact_id, cosine (empty where
@@ -52,7 +52,7 @@ def fold_recalls(usage: pl.DataFrame, events: pl.DataFrame, settings: DecaySetti
     )
     rows = counted.join(usage.select(*frames.FACT_USAGE), on="id", how="left").sort("id")
     folded = rows.with_columns(
-        _linked(rows, events, settings),
+        link_count=pl.col("link_count").fill_null(0.0) + pl.col("hits"),
         hit_count=pl.col("hit_count").fill_null(0) + pl.col("hits"),
         cosine_sum=pl.col("cosine_sum").fill_null(0.0) + pl.col("cosines"),
         cosine_count=pl.col("cosine_count").fill_null(0) + pl.col("measured"),
@@ -68,21 +68,23 @@ def weaken_links(usage: pl.DataFrame, now: datetime, settings: DecaySettings) ->
     One pass, × lambda, for each whole interval since the last recall; below 0.01 the link is gone, 0. Doing it again at
     the same `now` or an earlier one changes nothing; lambda 1 never does.
     """
-    factor, interval = settings.link_weight_decay_lambda, _interval(settings)
+    factor = settings.link_weight_decay_lambda
+    interval = max(round(settings.link_weight_decay_interval_secs * 1_000_000), 1)
     timed = usage.with_columns(
         _done=_passes("last_retrieved_at", pl.col("link_decayed_at"), interval),
         _due=_passes("last_retrieved_at", pl.lit(now), interval),
     )
     due = timed.filter(pl.col("link_count") > 0.0, pl.col("_due") > pl.col("_done"), pl.lit(factor < 1.0))
-    left = weakened(due["link_count"].to_numpy(), (due["_due"] - due["_done"]).to_numpy(), factor)
+    left = pl.col("link_count") * pl.lit(factor).pow(pl.col("_due") - pl.col("_done"))
     until = pl.col("last_retrieved_at") + pl.duration(microseconds=pl.col("_due") * interval)
-    return due.with_columns(pl.Series("link_count", left), link_decayed_at=until).select(usage.columns)
+    gone = pl.when(left >= LINK_FLOOR).then(left).otherwise(0.0)
+    return due.with_columns(link_count=gone, link_decayed_at=until).select(usage.columns)
 
 
-def weakened(links: Numbers, passes: npt.NDArray[np.int64], factor: float) -> Numbers:
-    """The links after so many passes of decay each, × factor; 0 where less than 0.01 is left (S2-73)."""
-    left = links * np.power(factor, passes.astype(np.float64))
-    return np.where(left < LINK_FLOOR, 0.0, left)
+def _passes(since: str, until: pl.Expr, interval: int) -> pl.Expr:
+    """Whole intervals, of microseconds, from the time in a column to another; none if it is earlier, or unknown."""
+    age = (until - pl.col(since)).dt.total_microseconds().clip(lower_bound=0)
+    return (age // interval).fill_null(0)
 
 
 def usage_of(usage: pl.DataFrame, replaced: pl.DataFrame) -> pl.DataFrame:
@@ -119,40 +121,6 @@ def inherited(
     moved = usage.filter(is_moved).with_columns(pl.col("id").replace(heirs))
     whole = moved.group_by("id").agg(pl.col(*sums).sum(), pl.col(*latest).max())
     return pl.concat([usage.filter(~is_moved).select(whole.columns), whole]).sort("id")
-
-
-def _linked(rows: pl.DataFrame, events: pl.DataFrame, settings: DecaySettings) -> pl.Series:
-    """The link of each row after its events: it weakens in the intervals before a recall, and grows by one."""
-    links = rows["link_count"].fill_null(0.0).to_numpy().copy()
-    for turn in _turns(rows, events, _interval(settings)).partition_by("turn", maintain_order=True):
-        place = turn["place"].to_numpy()
-        left = weakened(links[place], turn["passes"].to_numpy(), settings.link_weight_decay_lambda)
-        links[place] = left + turn["recalls"].to_numpy()
-    return pl.Series("link_count", links)
-
-
-def _turns(rows: pl.DataFrame, events: pl.DataFrame, interval: int) -> pl.DataFrame:
-    """(place, turn, passes, recalls): for the row at each place how often it weakens and is then recalled, in turns."""
-    known = rows.select("last_retrieved_at", "link_decayed_at", fact_id="id").with_row_index("place")
-    timed = events.select("fact_id", "at").join(known, on="fact_id").sort("place", "at")
-    before = timed.with_columns(previous=pl.col("at").shift(1).over("place")).with_columns(
-        last=pl.max_horizontal("last_retrieved_at", "previous"),
-        done=pl.max_horizontal("last_retrieved_at", "link_decayed_at", "previous"),
-    )
-    passes = _passes("last", pl.col("at"), interval) - _passes("last", pl.col("done"), interval)
-    steps = before.select("place", passes=passes.clip(lower_bound=0))
-    turns = steps.with_columns(turn=(pl.col("passes") > 0).cum_sum().over("place")).group_by("turn", "place")
-    return turns.agg(passes=pl.col("passes").max(), recalls=pl.len()).sort("turn", "place")
-
-
-def _passes(since: str, until: pl.Expr, interval: int) -> pl.Expr:
-    """Whole intervals, of microseconds, from the time in a column to another; none if it is earlier, or unknown."""
-    age = (until - pl.col(since)).dt.total_microseconds().clip(lower_bound=0)
-    return (age // interval).fill_null(0)
-
-
-def _interval(settings: DecaySettings) -> int:
-    return max(round(settings.link_weight_decay_interval_secs * 1_000_000), 1)
 
 
 # Use of entities: how often, on how many days and in which company each was read (S0-23, S0-26).

@@ -34,8 +34,7 @@ from slowwave.facts.deduplication.merged_facts import (
     reworded_facts,
     with_merge_provenance,
 )
-from slowwave.facts.deduplication.reconciliation_plan import ReconciliationPlan, changed_rows
-from slowwave.facts.deduplication.verdicts import SUPERSEDE
+from slowwave.facts.deduplication.reconciliation_plan import SUPERSEDE, ReconciliationPlan, changed_rows
 from slowwave.facts.revision.application import (
     Surroundings,
     changed_facts,

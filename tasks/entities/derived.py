@@ -16,12 +16,12 @@ from recall.graphs import RELATIONS
 from slowwave.common.settings import LinkSettings
 from slowwave.common.text import digest
 from slowwave.common.validity import live_sql
-from slowwave.facts.searched_texts import DescribedEntity, Observed, entity_text
+from slowwave.facts.searched_texts import entity_text
 from slowwave.graph.community_detection import JoinPlan, plan_joining, waiting
 from slowwave.graph.graph import named_together
-from slowwave.graph.links import ENDS, LINKABLE, NEAR, PAIRS, LinkPlan, find_links, plan_links, to_measure
+from slowwave.graph.links import ENDS, LINKABLE, NEAR, LinkPlan, find_links, plan_links
 from storage.rows import mentioning, quoted
-from storage.search import Nearest, cosines_of, nearest_in, unit_matrix
+from storage.search import Nearest, nearest_in, unit_matrix
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.engine import task
@@ -73,8 +73,10 @@ def _profile_texts(reading: Reading, run: Run, entity_ids: pl.Series | None) -> 
     observed, related = _observations(facts), _relations(reading, facts)
     texts = [
         entity_text(
-            DescribedEntity(name, kind, status or "active"),
-            [Observed(each["kind"], each["statement"]) for each in observed.get(entity, [])],
+            name,
+            kind,
+            status or "active",
+            [(each["kind"], each["statement"]) for each in observed.get(entity, [])],
             [(each["predicate"], each["target"]) for each in related.get(entity, [])],
         )
         for entity, name, kind, status in entities.select("id", "name", "entity_type", "status").iter_rows()
@@ -165,18 +167,8 @@ def link_entities(
 
 
 def touched_entities(run: Run) -> list[str]:
-    """Ids of the entities that this run wrote last, or one like it that died before it came to this."""
-    snapshot = store_of(run).snapshot()
-    ids = ", ".join(map(quoted, [run.id, *_died_since(snapshot, run)]))
-    return snapshot.frame("entities", f"run_id IN ({ids})", ["id"])["id"].to_list()
-
-
-def _died_since(reading: Reading, run: Run) -> list[str]:
-    """Runs of the same flow that did not end by themselves, since the last one that did."""
-    where = f"flow = {quoted(run.flow)} AND id != {quoted(run.id)}"
-    rows = reading.frame("runs", where, ["id", "state", "started_at"]).sort("started_at", "id", descending=True)
-    is_dead = rows["state"].is_in(["interrupted", "failed"])
-    return rows["id"].head(len(rows) if is_dead.all() else int((~is_dead).arg_max() or 0)).to_list()
+    """Ids of the entities that this run wrote last."""
+    return store_of(run).snapshot().frame("entities", f"run_id = {quoted(run.id)}", ["id"])["id"].to_list()
 
 
 def _look_around(
@@ -220,19 +212,7 @@ def _link_plan(reading: Reading, run: Run, looked: _Neighbourhood, settings: Lin
     same = ends.join(looked.ends, on=["id", "embed_text_hash"], how="semi", nulls_equal=True)
     looked_at = looked.ids.filter(looked.ids.is_in(same["id"].implode()))
     pairs = find_links(looked.near.filter(pl.col("id").is_in(looked_at.implode())), same, settings)
-    stored = reading.frame("entity_links")
-    measured = _with_cosines(reading, to_measure(stored, pairs, looked_at))
-    return plan_links(stored, pairs, measured, looked_at, ends, settings, run.now)
-
-
-def _with_cosines(reading: Reading, pairs: pl.DataFrame) -> pl.DataFrame:
-    """PAIRS with the cosines of their vectors; those of which one has none are left out."""
-    if pairs.is_empty():
-        return pl.DataFrame(schema=dict(PAIRS))
-    ids = pl.concat([pairs["a_id"], pairs["b_id"]]).unique()
-    vectors = reading.by_ids("entities", ids, ["id"], where="vector IS NOT NULL", with_vector=True)
-    both = pairs.join(vectors.rename({"id": "a_id"}), on="a_id").join(vectors.rename({"id": "b_id"}), on="b_id")
-    return both.select("a_id", "b_id", cosine=cosines_of(both["vector"], both["vector_right"], reading.dims))
+    return plan_links(reading.frame("entity_links"), pairs, looked_at, ends, run.now)
 
 
 # Membership: who is new joins a community, and who is no more leaves it (S2-50, T31).

@@ -19,7 +19,7 @@ from slowwave.facts.revision.application import ApplicationPlan, plan_applicatio
 from slowwave.facts.revision.candidates import DIRECTIVES
 from slowwave.facts.revision.evaluation import EvaluationPlan, evaluate
 from slowwave.facts.revision.late_arrivals import REPEATED
-from slowwave.lifecycle.quotations import QUOTATIONS, plan_replacement, replacement_decisions
+from slowwave.lifecycle.pruning_and_eviction import QUOTATIONS, plan_replacement, replacement_decisions
 from storage.changes import FACT_TABLES
 from storage.quotations import OF_A_RUN, UNREAD, Keeping, count_quoted, keeping, run_in
 from storage.rows import quoted

@@ -3,8 +3,7 @@
 - `gate`: the same questions before and after; a run that made recall worse is undone
 - `fact_reconciliation`: duplicate facts are merged, outdated ones end (flow `consolidate`)
 - `open_questions`: what rules leave open becomes proposals
-- `scoring_and_pruning`: use is counted, facts are scored, unused ones are archived (flows `steward` and `decay`)
-- `near_duplicates`: near-duplicates are merged by use (flow `steward`)
+- `scoring_and_pruning`: use is counted, facts are scored, unused ones are archived, near-duplicates merged (`steward`)
 - `eviction`: old facts and entities move to the archive (flow `decay`)
 - `community_refresh`: groups are found and summarised (flow `communities`)
 - `aspects`: scores of aspects

@@ -75,7 +75,7 @@ async def refresh_communities(
     await report_progress("communities to summarise", len(due))
     facts = _facts_about(snapshot, state, due)
     strongest = strongest_facts(state.grouping, facts, FACTS_PER_SUMMARY)
-    sources = summary_sources(state.grouping, facts, strongest)
+    sources = summary_sources(state.grouping, strongest)
     answers = await _summaries(snapshot, due, strongest, settings, language, dry_run=dry_run)
     plan = _plan(snapshot, run, state, answers.summaries, sources)
     if not dry_run and not plan.is_empty:

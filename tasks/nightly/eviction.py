@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import polars as pl
 
@@ -158,27 +159,6 @@ def _fact_decisions(reading: Reading, ids: pl.Series, action: str) -> tuple[Deci
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Orphans:
-    """Entities to archive and to delete for good (`eviction.ENTITIES`)."""
-
-    archived: pl.DataFrame
-    removed: pl.DataFrame
-
-    def among(self, others: _Orphans) -> _Orphans:
-        """Those that are orphans there as well."""
-        return _Orphans(_among(self.archived, others.archived["id"]), _among(self.removed, others.removed["id"]))
-
-    def turns(self, run: Run) -> list[tuple[Run, _Orphans]]:
-        """What one commit each is to write, and by which run; none where there is nothing."""
-        turns = [(run, self)]
-        if run.proposes is not None:
-            archived = replace(self, removed=self.removed.clear())
-            removed = replace(self, archived=self.archived.clear())
-            turns = [(run, archived), (_as_erasure(run, self.removed["id"]), removed)]
-        return [(each, part) for each, part in turns if len(part.archived) or len(part.removed)]
-
-
 def _among(rows: pl.DataFrame, ids: pl.Series) -> pl.DataFrame:
     return rows.filter(pl.col("id").is_in(ids.implode()))
 
@@ -188,52 +168,45 @@ def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False)
     """Archive entities without facts that nobody mentioned for as long as closed facts stay; one commit (S2-52, T30).
 
     A pending belief, a candidate, a split or a pin keeps an entity. Under retention.mode = delete those go for good
-    that no row names any more, with their names, profile and counters; archived ones among them.
+    that no row names any more, with their names, profile and counters, archived ones among them: a commit before it.
     """
-    snapshot = store_of(run).snapshot()
-    plan = _orphans(snapshot, run, settings)
-    if not dry_run:
-        plan = _write_orphans(run, settings, plan, snapshot.sequence)
-    counts = {RunCount.ENTITIES_ARCHIVED: len(plan.archived), RunCount.ENTITIES_DELETED: len(plan.removed)}
-    return _outcome(counts, [*_entity_decisions("archive", plan.archived), *_entity_decisions("delete", plan.removed)])
+    days, gone = settings.expired_edge_retention_days, partial(_removable, run=run, settings=settings)
 
+    def remove(tx: Transaction, rows: pl.DataFrame) -> None:
+        delete_entities(tx, rows["id"])
+        tx.upsert("decisions", eviction.orphan_decisions(rows, days, run.now, "delete"))
 
-def _write_orphans(run: Run, settings: DecaySettings, plan: _Orphans, seen: int) -> _Orphans:
-    """Write the plan, and return what of it was written; where a person is asked, erasures are a commit of their own.
+    def archive(tx: Transaction, rows: pl.DataFrame) -> None:
+        _archive_entities(tx, rows["id"])
+        tx.upsert("decisions", eviction.orphan_decisions(rows, days, run.now))
 
-    `seen` is the commit that the plan is of.
-    """
-    done = []
-    for writing, part in plan.turns(run):
-        with store_of(writing).commit(run.id, "decay.orphans", run.now) as tx:
-            if tx.sequence != seen + 1:
-                part = part.among(_orphans(tx, run, settings))
-            _archive_entities(tx, part.archived["id"])
-            delete_entities(tx, part.removed["id"])
-            days = settings.expired_edge_retention_days
-            tx.upsert("decisions", eviction.orphan_decisions(part.archived, days, run.now))
-            tx.upsert("decisions", eviction.orphan_decisions(part.removed, days, run.now, "delete"))
-            seen = tx.sequence
-        done.append(part)
-    archived = pl.concat([plan.archived.clear(), *(part.archived for part in done)])
-    removed = pl.concat([plan.removed.clear(), *(part.removed for part in done)])
-    return _Orphans(
-        _among(archived, _without_waiting(run, archived["id"], "entities", where=IN_USE)),
-        _among(removed, _without_waiting(run, removed["id"], "entities")),
+    erasing = run if run.proposes is None else _as_erasure(run, gone(store_of(run).snapshot())["id"])
+    removed = decide_and_write(erasing, "decay.orphans", gone, remove, dry_run=dry_run)
+    archived = decide_and_write(
+        run, "decay.orphans", partial(_orphans, run=run, settings=settings), archive, dry_run=dry_run
     )
+    if not dry_run:
+        archived = _among(archived, _without_waiting(run, archived["id"], "entities", where=IN_USE))
+        removed = _among(removed, _without_waiting(run, removed["id"], "entities"))
+    counts = {RunCount.ENTITIES_ARCHIVED: len(archived), RunCount.ENTITIES_DELETED: len(removed)}
+    return _outcome(counts, [*_entity_decisions("archive", archived), *_entity_decisions("delete", removed)])
 
 
-def _orphans(reading: Reading, run: Run, settings: DecaySettings) -> _Orphans:
+def _orphans(reading: Reading, run: Run, settings: DecaySettings) -> pl.DataFrame:
+    """Entities to archive: orphans that are not deleted (`eviction.ENTITIES`)."""
     entities, cutoff = _entities(reading), eviction.since(run.now, settings.expired_edge_retention_days)
-    none = entities.clear()
     if entities.filter(pl.col("seen_at") < cutoff).is_empty():
-        return _Orphans(none, none)
-    known = _needed_entities(reading, run)
-    orphans = plan_orphans(entities, known, cutoff)
-    if settings.retention.mode == "archive":
-        return _Orphans(orphans, none)
-    removed = removable(entities, known, mentioned(reading), cutoff)
-    return _Orphans(orphans.join(removed, on="id", how="anti", maintain_order="left"), removed)
+        return entities.clear()
+    orphans = plan_orphans(entities, _needed_entities(reading, run), cutoff)
+    return orphans.join(_removable(reading, run, settings), on="id", how="anti", maintain_order="left")
+
+
+def _removable(reading: Reading, run: Run, settings: DecaySettings) -> pl.DataFrame:
+    """Entities to delete for good, under retention.mode = delete."""
+    entities, cutoff = _entities(reading), eviction.since(run.now, settings.expired_edge_retention_days)
+    if settings.retention.mode == "archive" or entities.filter(pl.col("seen_at") < cutoff).is_empty():
+        return entities.clear()
+    return removable(entities, _needed_entities(reading, run), mentioned(reading), cutoff)
 
 
 def _entities(reading: Reading) -> pl.DataFrame:

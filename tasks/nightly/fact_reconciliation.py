@@ -20,20 +20,22 @@ import polars as pl
 from inference.language import Language
 from prompts.rendering import prompt_version, render_pairs
 from prompts.responses import PairVerdict, Reconciliation
-from slowwave.common.comparison.similarity import profile_of
+from slowwave.common.comparison.similarity import resolve_cosine_of
 from slowwave.common.entrenchment import AXIOM, rank_of
 from slowwave.common.errors import SlowwaveError
 from slowwave.common.records import PairFact, PairQuestion
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import MergeSettings
 from slowwave.common.validity import is_live, live_sql, time_sql
-from slowwave.facts.deduplication.blocking import TOPICS, find_pairs, find_topics
 from slowwave.facts.deduplication.duplicates import (
     KINDS,
+    TOPICS,
     CandidateSet,
     MergeRule,
     Merges,
     by_words,
+    find_pairs,
+    find_topics,
     merge_by,
     select_seeds,
 )
@@ -88,6 +90,7 @@ class Comparison:
     The facts may have columns that the store has not: what the rule needs to know besides.
     """
 
+    snapshot: Snapshot
     pool: CandidateSet
     vectors: npt.NDArray[np.float32]
     merges: Merges
@@ -128,14 +131,58 @@ async def reconcile(
     await report_progress("facts to compare", len(seeds))
     comparison = comparison_of(run, snapshot, seeds, settings, prompt_version(PROMPT) if has_model else "")
     by_pairs = uses_pairs(len(seeds), mode, settings)
+    return await settle(run, "consolidate.facts", comparison, settings, language, by_pairs, dry_run=dry_run)
+
+
+async def settle(
+    run: Run,
+    kind: str,
+    comparison: Comparison,
+    settings: MergeSettings,
+    language: Language,
+    by_pairs: bool,
+    *,
+    dry_run: bool,
+    marks: bool = True,
+    also: Callable[[Transaction, ReconciliationPlan, PairAnswers], None] = lambda tx, plan, answers: None,
+) -> TaskResult:
+    """Ask about what was compared, and write what became of it as one commit of that kind, with what belongs to it.
+
+    Without `marks` no fact counts as consolidated.
+    """
+    has_model, snapshot = asks_model(settings, language), comparison.snapshot
     answers, would_ask = await ask_about_pairs(
-        run, snapshot, comparison, settings, language if has_model else None, by_pairs, dry_run
+        run, comparison, settings, language if has_model else None, by_pairs, dry_run
     )
     if dry_run:
-        plan = plan_of(run, snapshot, comparison, answers.judged, settings, "")
+        plan = plan_of(run, snapshot, comparison, answers.judged, settings, "", marks=marks)
         return counted(plan, comparison, PairAnswers(), would_ask)
     model = language.model("consolidate") if has_model else ""
-    return carried_out(run, "consolidate.facts", snapshot, comparison, answers, settings, model)
+
+    def planned(reading: Reading, comparison: Comparison) -> ReconciliationPlan:
+        return plan_of(run, reading, comparison, answers.judged, settings, model, marks=marks)
+
+    plan = planned(snapshot, comparison)
+    try:
+        vectors = embedded_wordings(run, plan)
+    except SlowwaveError as error:
+        log.warning("Notes keep their text, the new one could not be embedded: %s", error)
+        comparison = _unjoined(comparison)
+        plan = planned(snapshot, comparison)
+        vectors = embedded_wordings(run, plan)
+    with store_of(run).commit(run.id, kind, run.now) as tx:
+        if tx.is_overtaken(snapshot, *COMPARED_TABLES):
+            comparison = as_stored_now(tx, run, comparison)
+            plan = planned(tx, comparison)
+            if not plan.reworded["statement"].is_in(vectors["statement"].implode()).all():
+                plan = planned(tx, _unjoined(comparison))
+        write_plan(tx, run, plan, vectors)
+        also(tx, plan, answers)
+    return counted(written_part(run, plan), comparison, answers)
+
+
+def _unjoined(comparison: Comparison) -> Comparison:
+    return replace(comparison, merges=replace(comparison.merges, joins_notes=False))
 
 
 def asks_model(settings: MergeSettings, language: Language) -> bool:
@@ -176,24 +223,38 @@ def comparable(run: Run, scope: str | None) -> str:
     return where if scope is None else f"{where} AND scope = {quoted(scope)}"
 
 
-def comparison_of(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: MergeSettings, version: str) -> Comparison:
-    """The seeds and what they are near to, compared; with a `version` also what may be about one matter."""
+def comparison_of(
+    run: Run,
+    snapshot: Snapshot,
+    seeds: pl.Series,
+    settings: MergeSettings,
+    version: str,
+    rule: MergeRule | None = None,
+    usage: pl.DataFrame | None = None,
+) -> Comparison:
+    """The seeds and what they are near to, compared; with a `version` also what may be about one matter.
+
+    By a `rule` of the steward, which knows the `usage` of facts (id and more), only what is near to another is met.
+    """
     compared = _compared(run, snapshot, seeds, settings).with_columns(is_seed=pl.col("id").is_in(seeds.implode()))
     matrix, compared = unit_matrix(compared["vector"], snapshot.dims), compared.drop("vector")
-    resolve = resolve_of(run, settings)
+    resolve, is_whole = resolve_of(run, settings), rule is None
     pairs = find_pairs(compared, matrix, settings, min(resolve, settings.merge_cosine))
-    topics = find_topics(compared, matrix) if version else pl.DataFrame(schema=TOPICS)
-    decided = _waiting(snapshot, seeds) if version else pl.Series([], dtype=pl.String)
+    topics = find_topics(compared, matrix) if version and is_whole else pl.DataFrame(schema=TOPICS)
+    decided = _waiting(snapshot, seeds) if version and is_whole else pl.Series([], dtype=pl.String)
     met = pl.concat([pairs["a_id"], pairs["b_id"], topics["a_id"], topics["b_id"], decided]).unique()
-    rows = compared.select(is_met=pl.col("id").is_in(met.implode()) | pl.col("is_seed"))["is_met"].arg_true()
-    facts = whole_facts(run, snapshot, compared.select("id", "is_seed")[rows])
-    people = people_of(snapshot, facts) if version else frozenset[str]()
+    is_met = pl.col("id").is_in(met.implode()) | (pl.col("is_seed") & is_whole)
+    rows = compared.select(is_met=is_met)["is_met"].arg_true()
+    chosen = compared.select("id", "is_seed")[rows]
+    chosen = chosen if usage is None else chosen.join(usage, on="id", how="left", maintain_order="left")
+    facts = whole_facts(run, snapshot, chosen)
+    people = people_of(snapshot, facts) if version and is_whole else frozenset[str]()
     pool = CandidateSet(facts, pairs, decided_pairs(snapshot, met), version, topics, people)
-    rule = by_words(settings)
+    rule = rule or by_words(settings)
     merges = merge_by(pool, rule)
     worth_asking = (pl.col("cosine") >= resolve) | (pl.col("jaccard") >= settings.text_dedup)
-    merges = replace(merges, undecided=merges.undecided.filter(worth_asking))
-    return Comparison(pool, matrix[rows.to_numpy()], merges, rule)
+    merges = replace(merges, undecided=merges.undecided.filter(worth_asking), joins_notes=not is_whole)
+    return Comparison(snapshot, pool, matrix[rows.to_numpy()], merges, rule)
 
 
 def _compared(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: MergeSettings) -> pl.DataFrame:
@@ -229,7 +290,7 @@ def whole_facts(run: Run, reading: Reading, chosen: pl.DataFrame) -> pl.DataFram
 
 def resolve_of(run: Run, settings: MergeSettings) -> float:
     """The cosine from which facts may say the same (S1-03)."""
-    return profile_of(run.embedder).resolve if settings.resolve_cosine is None else settings.resolve_cosine
+    return resolve_cosine_of(run.embedder) if settings.resolve_cosine is None else settings.resolve_cosine
 
 
 def _waiting(reading: Reading, ids: pl.Series) -> pl.Series:
@@ -271,7 +332,6 @@ def as_stored_now(reading: Reading, run: Run, comparison: Comparison) -> Compari
 
 async def ask_about_pairs(
     run: Run,
-    snapshot: Snapshot,
     comparison: Comparison,
     settings: MergeSettings,
     language: Language | None,
@@ -283,7 +343,7 @@ async def ask_about_pairs(
         return PairAnswers(), 0
     resolve = resolve_of(run, settings)
     pairs = choose_pairs(comparison.pool, comparison.merges, comparison.vectors, settings, resolve, by_pairs=by_pairs)
-    questions = questions_of(snapshot, pairs, comparison.pool.facts)
+    questions = questions_of(comparison.snapshot, pairs, comparison.pool.facts)
     if dry_run:
         return PairAnswers([JudgedPair(a, b) for a, b, _ in questions]), len(questions)
     return await judge(language, questions, settings), len(questions)
@@ -398,49 +458,6 @@ def plan_of(
         near=surroundings_of_facts(reading, concerned) if has_ends else Surroundings(),
         marks=marks,
     )
-
-
-def carried_out(
-    run: Run,
-    kind: str,
-    snapshot: Snapshot,
-    comparison: Comparison,
-    answers: PairAnswers,
-    settings: MergeSettings,
-    model: str,
-    *,
-    marks: bool = True,
-    also: Callable[[Transaction, ReconciliationPlan], None] = lambda tx, plan: None,
-) -> TaskResult:
-    """Write what became of what was compared in a snapshot, as one commit of that kind, and what belongs to it `also`.
-
-    Notes keep their text where the new one cannot be embedded.
-    """
-
-    def planned(reading: Reading, comparison: Comparison) -> ReconciliationPlan:
-        return plan_of(run, reading, comparison, answers.judged, settings, model, marks=marks)
-
-    plan = planned(snapshot, comparison)
-    try:
-        vectors = embedded_wordings(run, plan)
-    except SlowwaveError as error:
-        log.warning("Notes keep their text, the new one could not be embedded: %s", error)
-        comparison = _unjoined(comparison)
-        plan = planned(snapshot, comparison)
-        vectors = embedded_wordings(run, plan)
-    with store_of(run).commit(run.id, kind, run.now) as tx:
-        if tx.is_overtaken(snapshot, *COMPARED_TABLES):
-            comparison = as_stored_now(tx, run, comparison)
-            plan = planned(tx, comparison)
-            if not plan.reworded["statement"].is_in(vectors["statement"].implode()).all():
-                plan = planned(tx, _unjoined(comparison))
-        write_plan(tx, run, plan, vectors)
-        also(tx, plan)
-    return counted(written_part(run, plan), comparison, answers)
-
-
-def _unjoined(comparison: Comparison) -> Comparison:
-    return replace(comparison, merges=replace(comparison.merges, joins_notes=False))
 
 
 def embedded_wordings(run: Run, plan: ReconciliationPlan) -> pl.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from threading import Lock
@@ -20,27 +20,23 @@ from slowwave.common.validity import MAX_CHAIN, Moment, live_sql
 from slowwave.lifecycle.probes import (
     FIRST_PLACES,
     KINDS,
-    ExpectedAnswer,
     GateVerdict,
     Probe,
     Standing,
     compare,
-    expected_answers,
     plan_probes,
     staying,
 )
 from storage.changes import FACT_TABLES
-from storage.rows import MARK, new_run_id, quoted
+from storage.rows import new_run_id
 from storage.snapshots import Reading, Snapshot
-from storage.store import RECORDS
 from storage.undo import undo as take_back
 from tasks.runtime.engine import GATE_FAILED, announce, task
 from tasks.runtime.runs import Run, existing_store, newest_commit, night_of, store_of
 
 from .scoring_and_pruning import RECALLS, is_learning, use_so_far
 
-_STANDING = ("id", "statement", "status", "valid_from", "valid_to", "replaced_by")
-_STAMPS = ["id", "run_id", "updated_at"]
+_STANDING = ("id", "statement", "status", "valid_to", "replaced_by")
 _PROBED = (
     "id", "kind", "subject_id", "predicate", "object_id", "object_text", "statement", "status", "valid_from",
     "valid_to", "expired_at", "entrenchment", "pinned", "evidence_count", "content_score", "created_at",
@@ -49,12 +45,10 @@ _PROBED = (
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """The probes of a run, which expected facts each found at a commit before it, and what all these said then."""
+    """The probes of a run, and which expected facts each found before it."""
 
     probes: tuple[Probe, ...]
     found: tuple[frozenset[str], ...]
-    commit: int
-    statements: Mapping[str, ExpectedAnswer]
 
 
 @task("freeze the questions of the gate")
@@ -79,9 +73,8 @@ def freeze_probes(
         return None
     facts = _facts(snapshot, run.now)
     probes = _drawn(run, snapshot, facts, settings, steward)
-    statements = expected_answers(facts, {id_ for probe in probes for id_ in probe.expected})
     answers = recalled(run, snapshot, _queries(probes), settings.k)
-    return Frozen(probes, _found(run, snapshot, probes, statements, answers)[0], snapshot.sequence, statements)
+    return Frozen(probes, _found(run, snapshot, probes, answers)[0])
 
 
 @task("check recall")
@@ -89,14 +82,13 @@ def check_recall(run: Run, frozen: Frozen | None, settings: GateSettings, undo: 
     """Ask the frozen questions again; if recall fell, take all of the runs in `undo` back as one commit, or none.
 
     The runs must have ended. Whether it fell, and what came of it, is in the ledger. Where nothing was written that
-    recall reads, the answers are those of before. Facts that others wrote meanwhile count neither before nor after.
+    recall reads, the answers are those of before.
     """
     if frozen is None:
         return None
     now = store_of(run).snapshot()
     answers = recalled(run, now, _queries(frozen.probes), settings.k)
-    others = _written_by_others(run, now, frozen, undo)
-    after, standing = _found(run, now, frozen.probes, frozen.statements, answers, others)
+    after, standing = _found(run, now, frozen.probes, answers)
     verdict = compare(frozen.probes, frozen.found, after, standing, settings)
     if not verdict.fell:
         return verdict
@@ -131,42 +123,15 @@ def _queries(probes: Sequence[Probe]) -> list[str]:
 
 
 def _found(
-    run: Run,
-    snapshot: Snapshot,
-    probes: Sequence[Probe],
-    statements: Mapping[str, ExpectedAnswer],
-    answers: Sequence[Recalled],
-    others: Collection[str] = (),
+    run: Run, snapshot: Snapshot, probes: Sequence[Probe], answers: Sequence[Recalled]
 ) -> tuple[tuple[frozenset[str], ...], Standing]:
     """Which of its expected facts each probe finds in a state of the store, and what became of them by then."""
-    standing = _standing(snapshot, {id_ for probe in probes for id_ in probe.expected}, run.now, others)
-    return tuple(standing.found(*pair, statements) for pair in zip(probes, answers, strict=True)), standing
+    standing = _standing(snapshot, {id_ for probe in probes for id_ in probe.expected}, run.now)
+    return tuple(standing.found(*pair) for pair in zip(probes, answers, strict=True)), standing
 
 
-def _written_by_others(run: Run, snapshot: Snapshot, frozen: Frozen, runs: Sequence[str]) -> frozenset[str]:
-    """Facts that others than these runs and their phases wrote last, after the questions were frozen.
-
-    The engine's mark of a row also moves when small pieces are joined; the row's own stamps do not.
-    """
-    written = snapshot.frame("commits", f"sequence > {frozen.commit}", ["run_id", "kind"])
-    writers, own = {*written.filter(~pl.col("kind").is_in(RECORDS))["run_id"]}, {run.id, *runs}
-    while writers - own and (more := {*snapshot.by_ids("runs", sorted(own), ["id"], key="parent_id")["id"]} - own):
-        own |= more
-    if not writers - own:
-        return frozenset()
-    before = store_of(run).snapshot(commit=frozen.commit)
-    theirs = f"(run_id IS NULL OR run_id NOT IN ({', '.join(map(quoted, sorted(own)))}))"
-    found = set[str]()
-    for name in FACT_TABLES:
-        marked = f"{MARK} > {before.versions.get(name, 1)} AND {theirs}"
-        rows = snapshot.frame(name, marked, _STAMPS)
-        there = before.by_ids(name, rows["id"].to_list(), _STAMPS)
-        found |= {*rows.join(there, on=_STAMPS, how="anti", nulls_equal=True)["id"]}
-    return frozenset(found)
-
-
-def _standing(snapshot: Snapshot, ids: Iterable[str], now: datetime, others: Collection[str]) -> Standing:
-    """The state of facts and of their successors, step by step, without the facts of `others`."""
+def _standing(snapshot: Snapshot, ids: Iterable[str], now: datetime) -> Standing:
+    """The state of facts and of their successors, step by step."""
     rows, seen, wanted = [], set[str](), set(ids)
     for _ in range(MAX_CHAIN):
         if not wanted:
@@ -175,12 +140,7 @@ def _standing(snapshot: Snapshot, ids: Iterable[str], now: datetime, others: Col
         rows += [snapshot.by_ids(name, sorted(wanted), _STANDING) for name in FACT_TABLES]
         wanted = {*pl.concat(rows[-2:])["replaced_by"].drop_nulls()} - seen
     known = pl.concat(rows) if rows else frames.empty({name: frames.FACTS[name] for name in _STANDING})
-    known = known.unique("id", keep="first", maintain_order=True)
-    replaced = known.filter(pl.col("replaced_by").is_not_null())
-    steps = pl.concat([replaced["id"], replaced["replaced_by"]])
-    evidence = snapshot.by_ids("fact_evidence", steps, ["fact_id", "occurred_at"], key="fact_id")
-    times = evidence.group_by(id="fact_id").agg(said_at=pl.col("occurred_at").max())
-    return Standing.of(known.join(times, on="id", how="left", maintain_order="left"), now, others)
+    return Standing.of(known.unique("id", keep="first", maintain_order=True), now)
 
 
 def _taken_back(run: Run, verdict: GateVerdict, undo: Sequence[str]) -> GateVerdict:

@@ -1,5 +1,5 @@
 """The work of the flow `steward`: logged use is counted, facts and entities are scored by it, and what nobody recalled
-fades.
+fades, and near-duplicates become one.
 
 Use is counted by `decay` as well, and known to the gate and to all that choose between facts.
 """
@@ -12,14 +12,19 @@ from functools import partial
 
 import polars as pl
 
+from inference.language import Language
+from prompts.rendering import prompt_version
 from slowwave.common import frames
-from slowwave.common.entrenchment import ENDS
+from slowwave.common.entrenchment import ENDS, not_kept_sql
 from slowwave.common.records import REDUNDANT
 from slowwave.common.run_counts import RunCount
-from slowwave.common.settings import DecaySettings, RecallSettings, StewardSettings, UseSettings
+from slowwave.common.settings import DecaySettings, MergeSettings, RecallSettings, StewardSettings, UseSettings
 from slowwave.common.validity import live_sql
+from slowwave.facts.deduplication.duplicates import by_use
+from slowwave.facts.deduplication.pairs_for_a_model import uses_pairs
+from slowwave.facts.deduplication.reconciliation_plan import ReconciliationPlan
 from slowwave.lifecycle import pruning_and_eviction as pruning
-from slowwave.lifecycle.pruning_and_eviction import PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune
+from slowwave.lifecycle.pruning_and_eviction import PRUNED, PrunePlan, is_due, plan_prune
 from slowwave.lifecycle.usage_scores import (
     company,
     entity_usage_of,
@@ -33,20 +38,21 @@ from slowwave.lifecycle.usage_scores import (
     weigh,
 )
 from storage.rows import quoted
-from storage.snapshots import Reading
+from storage.snapshots import Reading, Snapshot
 from storage.store import Store
 from storage.transactions import Transaction
 from tasks.entities.retirement import renew_profiles, retirement_of, write_retirement
-from tasks.runtime.engine import log, task
-from tasks.runtime.retrying import WHOLE_MEMORY
+from tasks.runtime.engine import log, report_progress, task
+from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
 from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, TaskResult
 from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import decide_and_write
 
+from .fact_reconciliation import PROMPT, PairAnswers, asks_model, comparable, comparison_of, settle, waiting_facts
+
 RECALLS, READS = "retrieval_events", "entity_access_log"
 LEARNING = "steward.learning"
 SCORE_STEP = 0.01  # scores that changed less since they were written are not written
-_FADING = "links."
 _IS_REDUNDANT = f"reason IN ({', '.join(map(quoted, REDUNDANT))})"
 _COLUMNS = {RECALLS: ("fact_id", "cosine", "at"), READS: ("entity_id", "query_hash", "at")}
 _SCORED = ["id", "created_at", "content_score"]
@@ -65,15 +71,15 @@ class Pruned(TaskResult):
 
 
 @task("count use")
-def count_usage(run: Run, settings: DecaySettings | None = None) -> TaskResult:
+def count_usage(run: Run) -> TaskResult:
     """Add what reads have logged since the last time to the counters, each event exactly once; returns what was new.
 
-    Links weaken on the way by these settings, or those of the last `decay`. How far the logs are counted is written
-    with the counters, so a death in between leaves both as they were.
+    How far the logs are counted is written with the counters, so a death in between leaves both as they were.
     """
 
     def write(tx: Transaction, unread: _Unread) -> None:
-        _count_facts(tx, unread.recalls, settings or _weakening(tx))
+        stored = tx.by_ids_or_all("fact_usage", unread.recalls["fact_id"])
+        tx.upsert("fact_usage", _with_birth(fold_recalls(stored, unread.recalls), stored))
         _count_entities(tx, unread.reads)
         tx.upsert("log_marks", unread.marks)
 
@@ -84,16 +90,11 @@ def count_usage(run: Run, settings: DecaySettings | None = None) -> TaskResult:
 @task("fade links")
 def fade_links(run: Run, settings: DecaySettings) -> int:
     """Weaken links of facts that nobody asked for, for all the time since the last run; returns how many (S2-73)."""
-    store = store_of(run)
-    snapshot, wanted = store.snapshot(), _marks_of(settings)
-    if weaken_links(_used_links(snapshot), run.now, settings).is_empty() and _weakening_marks(snapshot) == wanted:
-        return 0
-    with store.commit(run.id, "usage.fade", run.now) as tx:
-        weaker = weaken_links(_used_links(tx), run.now, settings)
-        tx.upsert("fact_usage", weaker)
-        if _weakening_marks(tx) != wanted:
-            tx.upsert("metadata", pl.DataFrame({"id": [*wanted], "number": [*wanted.values()]}))
-    return len(weaker)
+
+    def weaker(reading: Reading) -> pl.DataFrame:
+        return weaken_links(reading.frame("fact_usage", "link_count > 0"), run.now, settings)
+
+    return len(decide_and_write(run, "usage.fade", weaker, lambda tx, rows: tx.upsert("fact_usage", rows)))
 
 
 @task("weigh entities")
@@ -113,7 +114,7 @@ def use_so_far(reading: Reading, store: Store) -> pl.DataFrame:
     counted = reading.frame("fact_usage")
     marks = dict(reading.by_ids("log_marks", [RECALLS], ["id", "version"]).iter_rows())
     unread = store.log_since(RECALLS, marks.get(RECALLS, 0), _COLUMNS[RECALLS])[0]
-    fresh = fold_recalls(counted, unread, DecaySettings())
+    fresh = fold_recalls(counted, unread)
     known = counted.join(fresh, on="id", how="anti").select(fresh.columns)
     return usage_of(pl.concat([known, fresh]), _absorptions(reading))
 
@@ -142,11 +143,6 @@ def _unread(store: Store, reading: Reading) -> _Unread:
     return _Unread(recalls, reads, pl.DataFrame({"id": [RECALLS, READS], "version": [recalled, read]}))
 
 
-def _count_facts(tx: Transaction, recalls: pl.DataFrame, settings: DecaySettings) -> None:
-    stored = tx.by_ids_or_all("fact_usage", recalls["fact_id"])
-    tx.upsert("fact_usage", _with_birth(fold_recalls(stored, recalls, settings), stored))
-
-
 def _count_entities(tx: Transaction, reads: pl.DataFrame) -> None:
     usage, days = (
         tx.by_ids_or_all(name, reads["entity_id"], key=key)
@@ -158,28 +154,6 @@ def _count_entities(tx: Transaction, reads: pl.DataFrame) -> None:
     tx.upsert("entity_usage", _with_birth(by_entity, usage))
     tx.upsert("entity_days", _with_birth(by_day, days))
     tx.upsert("co_occurrences", _with_birth(fold_company(pairs, met), pairs))
-
-
-def _marks_of(settings: DecaySettings) -> dict[str, float]:
-    """How links weaken, as it is kept for the sweeps until the next decay."""
-    return {
-        f"{_FADING}interval_secs": settings.link_weight_decay_interval_secs,
-        f"{_FADING}lambda": settings.link_weight_decay_lambda,
-    }
-
-
-def _weakening_marks(reading: Reading) -> dict[str, float]:
-    kept = reading.by_ids("metadata", [*_marks_of(DecaySettings())], ["id", "number"]).sort("id")
-    return {**_marks_of(DecaySettings()), **dict(kept.iter_rows())}
-
-
-def _weakening(reading: Reading) -> DecaySettings:
-    kept = {f"link_weight_decay_{name.removeprefix(_FADING)}": n for name, n in _weakening_marks(reading).items()}
-    return DecaySettings.model_validate(kept)
-
-
-def _used_links(reading: Reading) -> pl.DataFrame:
-    return reading.frame("fact_usage", "link_count > 0")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -327,14 +301,22 @@ def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Prun
     if is_learning(store, settings):
         return Pruned()
     snapshot = store.snapshot()
-    recent = _Recent(store, snapshot)
     signals = _signals(snapshot, store)
     columns = [*_JUDGED, *(ENDS if signals.pinned else ())]
-    facts = snapshot.frame("facts", f"{live_sql(run.now)} AND {may_fade_sql(settings, run.now)}", columns)
+    facts = snapshot.frame("facts", f"{live_sql(run.now)} AND {not_kept_sql()}", columns)
     plan = _prune_plan(facts, signals, settings, run)
     if dry_run or plan.ids.is_empty():
         return _pruned(snapshot, plan, settings, plan.ids.to_list(), LISTED if dry_run else SHOWN)
-    done = _prune(store, run, settings, plan.ids, snapshot.sequence, signals, recent)
+    done: list[str] = []
+    for start in range(0, len(plan.ids), settings.batch_size):
+        with store.commit(run.id, "steward.prune", run.now) as tx:
+            chosen = plan.ids[start : start + settings.batch_size]
+            facts = tx.by_ids("facts", chosen, where=live_sql(run.now), with_vector=True)
+            part = _prune_plan(facts, _signals(tx, store), settings, run)
+            if len(part.ids):
+                rows = facts.filter(pl.col("id").is_in(part.ids.implode())).sort("id")
+                write_retirement(tx, retirement_of(tx, rows, PRUNED, run.now, part.measures))
+        done += part.ids.to_list()
     if run.proposes is not None:
         done = store.snapshot().by_ids("facts", done, ["id"], where="status = 'archived'")["id"].sort().to_list()
         plan = replace(plan, faded=plan.faded.filter(pl.col("id").is_in(done)))
@@ -356,47 +338,9 @@ def _signals(reading: Reading, store: Store) -> _Signals:
     return _Signals(use_so_far(reading, store), _put_back(reading), frozenset(pinned))
 
 
-class _Recent:
-    """The facts that were recalled since a state was read."""
-
-    def __init__(self, store: Store, reading: Reading) -> None:
-        marks = reading.by_ids("log_marks", [RECALLS], ["version"])["version"].to_list()
-        self._store, self._mark, self._facts = store, marks[0] if marks else 0, set[str]()
-
-    def recalled(self) -> list[str]:
-        """Ids, those of earlier calls among them."""
-        fresh, self._mark = self._store.log_since(RECALLS, self._mark, ("fact_id",))
-        self._facts |= set(fresh["fact_id"])
-        return sorted(self._facts)
-
-
 def _prune_plan(facts: pl.DataFrame, signals: _Signals, settings: StewardSettings, run: Run) -> PrunePlan:
     dated = _with_put_back(facts, signals.put_back)
     return plan_prune(dated, signals.usage, settings, run.now, pinned=signals.pinned)
-
-
-def _prune(
-    store: Store, run: Run, settings: StewardSettings, ids: pl.Series, seen: int, signals: _Signals, recent: _Recent
-) -> list[str]:
-    """Prune batch after batch; returns the facts that were pruned. `seen` is the commit that the signals are of.
-
-    Recalls are logged outside of commits, so each batch asks for those that came in since.
-    """
-    done: list[str] = []
-    for start in range(0, len(ids), settings.batch_size):
-        with store.commit(run.id, "steward.prune", run.now) as tx:
-            if tx.sequence != seen + 1:  # another run has written something meanwhile
-                signals = _signals(tx, store)
-            chosen = ids[start : start + settings.batch_size]
-            chosen = chosen.filter(~chosen.is_in(recent.recalled()))
-            facts = tx.by_ids("facts", chosen, where=live_sql(run.now), with_vector=True)
-            plan = _prune_plan(facts, signals, settings, run)
-            if len(plan.ids):
-                rows = facts.filter(pl.col("id").is_in(plan.ids.implode())).sort("id")
-                write_retirement(tx, retirement_of(tx, rows, PRUNED, run.now, plan.measures))
-            seen = tx.sequence if len(plan.ids) else tx.sequence - 1
-        done += plan.ids.to_list()
-    return done
 
 
 def _pruned(reading: Reading, plan: PrunePlan, settings: StewardSettings, ids: Sequence[str], most: int) -> Pruned:
@@ -412,3 +356,60 @@ def _pruned(reading: Reading, plan: PrunePlan, settings: StewardSettings, ids: S
         for id_, age, score in first.select("id", "age_hours", "score").iter_rows()
     )
     return Pruned({RunCount.FACTS_PRUNED: len(ids)} if ids else {}, decisions, ids=tuple(ids))
+
+
+# Near-duplicates: what is found to say the same becomes one fact, that of more use (S4-08 … S4-10). As in a
+# consolidation, but without its marks: only pairs very close in meaning, only facts that neither of the two has
+# compared yet. A later consolidation sees the others as if the steward had never looked (§6.5).
+
+
+@task("merge duplicates", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=(ASKS_MODEL, WHOLE_MEMORY))
+async def merge_duplicates(
+    run: Run, settings: StewardSettings, language: Language, *, dry_run: bool = False
+) -> TaskResult:
+    """Compare what nobody compared yet with everything live; one commit, or none.
+
+    What guards keep apart is asked of a model where there is one, and waits as a pair where there is none.
+    """
+    snapshot = store_of(run).snapshot()
+    seeds = _uncompared(snapshot, run, settings)
+    if seeds.is_empty():
+        return TaskResult()
+    await report_progress("facts to compare", len(seeds))
+    least = settings.merge_threshold
+    limits = MergeSettings(
+        resolve_cosine=least, merge_cosine=least, text_dedup=1.0, max_existing_matches=settings.merge_neighbors
+    )
+    version = prompt_version(PROMPT) if asks_model(limits, language) else ""
+    usage = counted_use(snapshot).select("id", "hit_count", "avg_retrieval_score")
+    comparison = comparison_of(run, snapshot, seeds, limits, version, by_use(settings), usage)
+
+    def mark(tx: Transaction, plan: ReconciliationPlan, answers: PairAnswers) -> None:
+        left = [*answers.waiting, *comparison.merges.duplicates["loser_id"], *plan.lineage["old_id"]]
+        _mark(tx, run, pl.concat([seeds.filter(~seeds.is_in(left)), plan.reworded["id"]]))
+
+    by_pairs = uses_pairs(len(seeds), "auto", limits)
+    done = await settle(
+        run, "steward.merge", comparison, limits, language, by_pairs, dry_run=dry_run, marks=False, also=mark
+    )
+    return replace(done, counts={**done.counts, RunCount.FACTS_COMPARED: len(seeds)})
+
+
+def _uncompared(snapshot: Snapshot, run: Run, settings: StewardSettings) -> pl.Series:
+    """Ids of live facts that neither consolidation nor the steward compared, oldest first.
+
+    Nor such as wait for a person, who is asked once.
+    """
+    where = f"{comparable(run, None)} AND consolidated_at IS NULL"
+    fresh = snapshot.frame("facts", where, ["id", "created_at"])
+    known = snapshot.by_ids_or_all("fact_scores", fresh["id"], where="compared_at IS NOT NULL")
+    seen = pl.concat([known["id"], waiting_facts(snapshot)]).implode()
+    oldest = fresh.filter(~pl.col("id").is_in(seen)).sort("created_at", "id")["id"]
+    return oldest.head(settings.merge_scan) if settings.merge_scan else oldest
+
+
+def _mark(tx: Transaction, run: Run, ids: pl.Series) -> None:
+    """Remember that the steward compared these facts; what else it thinks of them stays."""
+    known = tx.by_ids_or_all("fact_scores", ids)
+    rows = ids.rename("id").to_frame().join(known, on="id", how="left", maintain_order="left")
+    tx.upsert("fact_scores", rows.with_columns(compared_at=pl.lit(run.now, dtype=frames.TIME)))

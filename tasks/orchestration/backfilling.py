@@ -157,8 +157,8 @@ def _paid_in_vain(run: Run, tally: BackfillTally) -> Usage:
     lost = [each for each in parts if each not in {*tally.runs.values(), *tally.lost_runs}]
     tally.lost_runs += lost
     paid = store.log("llm_calls", columns=[*_COST, "run_id"]).filter(pl.col("run_id").is_in(lost))
-    calls, tokens_in, tokens_out, usd = (paid[name].sum() or 0 for name in _COST)
-    return Usage(calls, 0, tokens_in, tokens_out, usd)
+    calls, tokens_in, tokens_out, usd = (float(paid[name].sum() or 0) for name in _COST)
+    return Usage(int(calls), 0, int(tokens_in), int(tokens_out), usd)
 
 
 def check(request: BackfillRequest) -> None:

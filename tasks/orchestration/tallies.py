@@ -12,7 +12,7 @@ from inference.request_batch import Role
 from slowwave.common.records import Usage
 from slowwave.common.run_counts import FACT_COUNTS, RunCount, by_label
 from slowwave.lifecycle.probes import GateVerdict
-from slowwave.lifecycle.quotations import quoted_messages
+from slowwave.lifecycle.pruning_and_eviction import quoted_messages
 from slowwave.reading.ingestion.conversations import FUTURE
 from slowwave.review.changes import in_quotes
 from tasks.ingest.admission import Admitted

@@ -13,7 +13,6 @@ from uuid import UUID
 
 from prefect import Flow as PrefectFlow
 from prefect import Task as PrefectTask
-from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from prefect.client.schemas.objects import State
@@ -141,18 +140,6 @@ async def _make_turn(name: str) -> None:
             with suppress(ObjectAlreadyExists):  # another run was faster
                 await client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=name, limit=1))
 
-
-__all__ = [
-    "NO_CACHE",
-    "Flow",
-    "Task",
-    "as_deployed",
-    "is_under_way",
-    "retries_after",
-    "retry_options",
-    "run_name",
-    "show_progress",
-]
 
 P = ParamSpec("P")
 R = TypeVar("R")

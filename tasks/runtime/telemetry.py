@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from slowwave.common.run_counts import retired, written
@@ -22,7 +23,6 @@ from slowwave.common.version import __version__
 from storage.telemetry import Note, Value, count, is_watched, span
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.metrics.export import MetricExporter
     from opentelemetry.sdk.trace import SpanProcessor
     from opentelemetry.sdk.trace.export import SpanExporter
 
@@ -188,7 +188,7 @@ def _start(exporters: Mapping[str, str], environ: Mapping[str, str]) -> bool:
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
 
-        spans, measures = _span_exporter(exporters, environ), _metric_exporter(exporters, environ)
+        spans, measures = (_exporter(signal, exporters, environ) for signal in ("TRACES", "METRICS"))
     except ImportError:
         log.warning("No telemetry: it needs the extra `otel`: pip install 'slowwave[otel]'.")
         return False
@@ -204,28 +204,24 @@ def _start(exporters: Mapping[str, str], environ: Mapping[str, str]) -> bool:
     return True
 
 
-def _span_exporter(exporters: Mapping[str, str], environ: Mapping[str, str]) -> SpanExporter | None:
-    if exporters.get("TRACES") == "console":
-        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+_EXPORTERS = {
+    "TRACES": ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "OTLPSpanExporter"),
+    "METRICS": ("opentelemetry.exporter.otlp.proto.http.metric_exporter", "OTLPMetricExporter"),
+}
+_CONSOLE = {
+    "TRACES": ("opentelemetry.sdk.trace.export", "ConsoleSpanExporter"),
+    "METRICS": ("opentelemetry.sdk.metrics.export", "ConsoleMetricExporter"),
+}
 
-        return ConsoleSpanExporter(out=sys.stderr)
-    if "TRACES" not in exporters:
+
+def _exporter(signal: str, exporters: Mapping[str, str], environ: Mapping[str, str]) -> Any:
+    """What exports a signal; None where nobody wants it."""
+    if signal not in exporters:
         return None
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-    return OTLPSpanExporter(timeout=_timeout(environ, "TRACES"))
-
-
-def _metric_exporter(exporters: Mapping[str, str], environ: Mapping[str, str]) -> MetricExporter | None:
-    if exporters.get("METRICS") == "console":
-        from opentelemetry.sdk.metrics.export import ConsoleMetricExporter
-
-        return ConsoleMetricExporter(out=sys.stderr)
-    if "METRICS" not in exporters:
-        return None
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-
-    return OTLPMetricExporter(timeout=_timeout(environ, "METRICS"))
+    is_console = exporters[signal] == "console"
+    module, name = (_CONSOLE if is_console else _EXPORTERS)[signal]
+    made = getattr(import_module(module), name)
+    return made(out=sys.stderr) if is_console else made(timeout=_timeout(environ, signal))
 
 
 def _timeout(environ: Mapping[str, str], signal: str) -> float:

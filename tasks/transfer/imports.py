@@ -20,7 +20,7 @@ import polars as pl
 
 from inference.embedding import open_embedder
 from recall.export import SealCheck, is_own_export
-from slowwave.common.comparison.similarity import profile_of
+from slowwave.common.comparison.similarity import resolve_cosine_of
 from slowwave.common.errors import UnusableInput
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import IngestSettings, Settings
@@ -329,6 +329,6 @@ def audit_export(
     """
     file = read_foreign(path, system)
     seat = open_embedder(settings.embedder)
-    resolve = min(settings.consolidate.resolve_cosine or 1.0, profile_of(seat.name).resolve, LEAST_COSINE)
+    resolve = min(settings.consolidate.resolve_cosine or 1.0, resolve_cosine_of(seat.name), LEAST_COSINE)
     vectors = seat.embed(file.content.claims["statement"].to_list())
     return audit(file.content, vectors, now or datetime.now(UTC), settings, resolve, file.uri, stale_days)

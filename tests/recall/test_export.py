@@ -12,15 +12,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from talk import NOW, assert_same, contents, learn, rows, said, written
 from typer.testing import CliRunner
 
 from apps.cli import app
 from inference.embedding import open_embedder
-from recall.export import FORMATS, MANIFEST, SealCheck, export, read_manifest
+from recall.export import FORMATS, MANIFEST, SealCheck, export, is_own_export, read_manifest
 from recall.overview import list_runs
+from recall.readable_exports import page_names, safe_name
 from slowwave.common.errors import UnusableInput
 from slowwave.common.settings import DEFAULT_EMBEDDER
+from slowwave.common.validity import live_sql
 from storage.connection import namespaces
 from storage.store import Store
 from storage.tables import TABLES
@@ -164,6 +168,71 @@ def test_a_damaged_export_is_refused_before_anything_is_made(exports: dict[str, 
     assert not namespaces(str(tmp_path / "m"))
 
 
+def test_a_graph_or_pages_are_no_memory(exports: dict[str, Path], tmp_path: Path) -> None:
+    assert is_own_export(exports["graphml"])
+    with pytest.raises(UnusableInput, match="does not hold all"):
+        bring_back(exports["graphml"], tmp_path / "m")
+
+
+def test_the_graph_holds_every_entity_and_every_live_relation(memory: Path, exports: dict[str, Path]) -> None:
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.read_graphml(exports["graphml"] / "default.graphml", force_multigraph=True)
+    entities = rows(memory, "entities", None, ["id", "name"])
+    live = rows(memory, "facts", f"{live_sql(NOW)} AND object_id IS NOT NULL", ["id", "statement", "subject_id"])
+    assert set(graph.nodes) == set(entities["id"])
+    assert {data["name"] for _, data in graph.nodes(data=True)} == set(entities["name"])
+    edges = [(source, target, data) for source, target, data in graph.edges(data=True)]
+    related = {(data["fact"], data["statement"], source) for source, _, data in edges if "statement" in data}
+    assert related == set(live.rows())
+    named = rows(memory, "facts", f"{live_sql(NOW)} AND array_length(mentions) > 0", ["id", "subject_id", "mentions"])
+    mentioned = {(data["fact"], *ends) for *ends, data in edges if "statement" not in data}
+    assert mentioned == set(named.explode("mentions").rows())
+    assert mentioned
+
+
+def test_the_pages_tell_every_fact_of_every_entity_and_their_links_lead_somewhere(
+    memory: Path, exports: dict[str, Path]
+) -> None:
+    folder = exports["markdown"]
+    pages = {path.stem: path.read_text(encoding="utf-8") for path in (folder / "entities").iterdir()}
+    assert len(pages) == len(rows(memory, "entities"))
+    index = (folder / "index.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\[\[(.+?)\]\]", index)) == set(pages)
+    assert {link for page in pages.values() for link in re.findall(r"→ \[\[(.+?)\]\]", page)} <= set(pages)
+    told = set(re.findall(r"`(f_[0-9a-f_]+)`$", "\n".join(pages.values()), re.MULTILINE))
+    known = rows(memory, "facts", "subject_id IS NOT NULL AND status NOT IN ('candidate', 'rejected')")
+    assert told >= set(known["id"])
+    marta = pages["Marta"]
+    assert "## What holds" in marta
+    assert "said in" in marta
+
+
+NAMES = st.text(min_size=0, max_size=60) | st.sampled_from(["..", "/etc/passwd", "CON", "a/b\\c", "x" * 500, "ÄÖ" * 90])
+
+
+@given(st.lists(NAMES, min_size=1, max_size=6))
+def test_every_name_becomes_a_file_name_of_its_own(names: list[str]) -> None:
+    entities = pl.DataFrame(
+        {"id": [f"e_{n}" for n in range(len(names))], "name": names}, schema_overrides={"name": pl.String}
+    )
+    files = page_names(entities)
+    assert len({name.casefold() for name in files.values()}) == len(names)
+    for name in files.values():
+        assert Path(name).name == name
+        assert name not in ("", ".", "..")
+        assert not set(name) & set('/\\:*?"<>|#^[]\n\r\0')
+        assert len(f"{name}.md".encode()) < 255
+
+
+def test_names_that_a_system_reserves_are_changed() -> None:
+    assert [safe_name(name) for name in ("CON", "lpt1.txt", "../../x", "a[[b]]|c")] == [
+        "CON_",
+        "lpt1.txt_",
+        "x",
+        "a b c",
+    ]
+
+
 @pytest.mark.proof
 def test_the_commands_export_and_import_and_say_how_much(memory: Path, tmp_path: Path) -> None:
     def run(*words: Any) -> Any:
@@ -184,3 +253,4 @@ def test_the_commands_export_and_import_and_say_how_much(memory: Path, tmp_path:
     [run_id] = rows(tmp_path / "back", "runs", "flow = 'import'")["id"]
     assert line == f"Back with: slowwave undo {run_id}"
     assert "no format" in str(run("export", "--format", "csv", tmp_path / "y"))
+    assert "holds no vectors" in str(run("export", "--format", "markdown", "--vectors", tmp_path / "y"))

@@ -1,4 +1,4 @@
-"""Candidate pairs: what is close in meaning or in words, against brute force (S1-02, S1-03, S1-09, S1-12)."""
+"""Candidate pairs: what is close in meaning, against brute force (S1-02, S1-03, S1-09, S1-12)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from measures import jaccard
 
-from slowwave.common.comparison import similarity_joins
-from slowwave.common.comparison.similarity_joins import close_pairs
+from slowwave.common.comparison import similarity
+from slowwave.common.comparison.similarity import close_pairs
 from slowwave.common.settings import MergeSettings
-from slowwave.facts.deduplication.blocking import SEED_MATCHES, Vectors, find_pairs
+from slowwave.facts.deduplication.duplicates import SEED_MATCHES, Vectors, find_pairs
 
 FACT = {"scope": "global", "kind": "relation", "statement": "", "is_seed": True}
 SETTINGS = MergeSettings()
@@ -72,7 +72,7 @@ def brute_force(facts: pl.DataFrame, vectors: Vectors, settings: MergeSettings, 
         is_fit = one["scope"] == two["scope"] and not {one["kind"], two["kind"]} & {"structural", "similarity"}
         cosine, overlap = float(np.vecdot(first, second)), jaccard(one["statement"], two["statement"])
         is_near = cosine > 0 and np.float32(cosine) >= np.float32(resolve)
-        if not is_fit or not (is_near or overlap >= settings.text_dedup):
+        if not is_fit or not is_near:
             continue
         if one["is_seed"] and two["is_seed"]:
             close.add((min(one["id"], two["id"]), max(one["id"], two["id"])))
@@ -90,12 +90,12 @@ def brute_force(facts: pl.DataFrame, vectors: Vectors, settings: MergeSettings, 
 
 
 @effort(max_examples=25, deadline=None)
-@given(ROWS, st.floats(0.05, 0.99), st.floats(0.3, 1.0), st.integers(1, 4), st.booleans(), st.integers(1, 3))
+@given(ROWS, st.floats(0.05, 0.99), st.integers(1, 4), st.booleans(), st.integers(1, 3))
 def test_the_pairs_are_those_that_brute_force_finds(
-    rows: list[dict[str, Any]], resolve: float, text_dedup: float, limit: int, rerank: bool, more: int
+    rows: list[dict[str, Any]], resolve: float, limit: int, rerank: bool, more: int
 ) -> None:
     facts, vectors = table(rows), unit([row["vector"] for row in rows])
-    settings = MergeSettings(text_dedup=text_dedup, max_existing_matches=limit, rerank=rerank, rerank_multiplier=more)
+    settings = MergeSettings(max_existing_matches=limit, rerank=rerank, rerank_multiplier=more)
     found = find_pairs(facts, vectors, settings, resolve)
     assert ends(found) == brute_force(facts, vectors, settings, resolve)
     said = dict(facts.select("id", "statement").iter_rows())
@@ -104,12 +104,10 @@ def test_the_pairs_are_those_that_brute_force_finds(
     )
 
 
-def test_both_bounds_are_included() -> None:
-    vectors = np.array([[1, 0], [0.6, 0.8], [0, 0], [0, 0]], dtype=np.float32)
-    texts = ["one", "two", "a b c d e f", "a b c d e g"]
-    facts = table([{"statement": text} for text in texts])
-    settings = MergeSettings(text_dedup=5 / 7)
-    assert ends(find_pairs(facts, vectors, settings, 0.6)) == {("f0000", "f0001"), ("f0002", "f0003")}
+def test_the_bound_is_included() -> None:
+    vectors = np.array([[1, 0], [0.6, 0.8], [0, 0]], dtype=np.float32)
+    facts = table([{"statement": text} for text in ("one", "two", "three")])
+    assert ends(find_pairs(facts, vectors, SETTINGS, 0.6)) == {("f0000", "f0001")}
 
 
 def test_a_seed_keeps_its_nearest_existing_facts_and_equals_by_id() -> None:
@@ -147,7 +145,7 @@ def test_over_many_blocks_no_pair_is_lost(seeds: int, monkeypatch: pytest.Monkey
     random = np.random.default_rng(7)
     vectors = unit(random.normal(size=(60, 80))[random.integers(0, 60, 1800)] + random.normal(0, 0.35, (1800, 80)), 80)
     for name, value in (("_STRIPE", 128), ("_TILE", 256), ("_PENDING", 500)):
-        monkeypatch.setattr(similarity_joins, name, value)
+        monkeypatch.setattr(similarity, name, value)
     found = close_pairs(vectors, seeds, 0.8, 10_000, 10_000)
     assert set(zip(found.first.tolist(), found.second.tolist(), strict=True)) == exact(vectors, seeds, 0.8)
     assert found.cosine == pytest.approx(np.vecdot(vectors[found.first], vectors[found.second]))
@@ -157,7 +155,7 @@ def test_the_best_pairs_are_the_same_however_often_they_are_chosen(monkeypatch: 
     vectors = unit(np.random.default_rng(5).normal(size=(700, 6)) + 1.0, 6)
     whole = close_pairs(vectors, 500, 0.3, 4, 3)
     for name, value in (("_STRIPE", 64), ("_TILE", 96), ("_PENDING", 50)):
-        monkeypatch.setattr(similarity_joins, name, value)
+        monkeypatch.setattr(similarity, name, value)
     parts = close_pairs(vectors, 500, 0.3, 4, 3)
     assert [part.tolist() for part in parts] == [part.tolist() for part in whole]
     outer = whole.first[whole.second >= 500]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from unittest.mock import patch
-
 import numpy as np
 import polars as pl
 import pytest
@@ -121,29 +119,9 @@ def test_the_same_words_hold_facts_together_where_a_component_is_cut() -> None:
     assert [ids[3], ids[10]] not in clusters(apart, *links, (ids[10], ids[3], 0.01, 0.84))
 
 
-def bridged(vectors: Vectors, step: int) -> Vectors:
-    """The vectors and, between each bunch of so many and the next, one that is like both: all hang together."""
-    first = vectors[::step]
-    return np.concatenate([vectors, unit(first + 0.9 * np.roll(first, 1, axis=0))])
-
-
-def torn(parted: list[list[str]], count: int, size: int) -> list[int]:
-    """Which of `count` bunches of `size` are not whole in one part."""
-    place = {name: number for number, part in enumerate(parted) for name in part}
-    whole = [{place.get(name) for name in names(count * size)[n * size : (n + 1) * size]} for n in range(count)]
-    return [number for number, places in enumerate(whole) if len(places) > 1 or None in places]
-
-
-def test_a_component_over_the_limit_is_parted_by_hdbscan_and_loses_no_close_pair() -> None:
-    trios = bunches(count=30, size=3, spread=0.05, seed=3)
-    with patch.object(pairs_for_a_model, "PARTITION_FROM", 20):
-        assert torn(found(bridged(trios, 3)), 30, 3) == []
-
-
-def test_a_component_too_large_for_hdbscan_loses_its_weakest_links_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairs_for_a_model, "LARGEST_PARTITION", 20)
+def test_a_component_too_large_for_memory_loses_its_weakest_links_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs_for_a_model, "LARGEST", 20)
     vectors = bunches(count=10, size=4, spread=0.02, seed=4, dims=3)
-    monkeypatch.setattr(pairs_for_a_model, "PARTITION_FROM", 10)
     parts = found(vectors, resolve=0.6)
     assert {name for part in parts for name in part} == set(names(40))
     assert max(map(len, parts)) <= 12
@@ -160,13 +138,12 @@ def _scattered(draw: st.DrawFn) -> tuple[Vectors, int, float]:
 
 
 @settings(max_examples=12, deadline=None)
-@given(_scattered(), st.booleans())
+@given(_scattered())
 def test_clusters_are_disjoint_never_too_large_and_cohesive_where_they_were_cut(
-    drawn: tuple[Vectors, int, float], partitioned: bool
+    drawn: tuple[Vectors, int, float],
 ) -> None:
     vectors, size, resolve = drawn
-    with patch.object(pairs_for_a_model, "PARTITION_FROM", 10 if partitioned else 2000):
-        parts = found(vectors, resolve, max_cluster_size=size)
+    parts = found(vectors, resolve, max_cluster_size=size)
     listed = [name for part in parts for name in part]
     assert len(listed) == len(set(listed))
     assert set(listed) <= set(names(len(vectors)))

@@ -11,7 +11,7 @@ import pytest
 
 from slowwave.common import frames
 from slowwave.facts.deduplication.pairs_for_a_model import JudgedPair
-from slowwave.facts.deduplication.verdicts import Endings, end_by_verdicts
+from slowwave.facts.deduplication.reconciliation_plan import Endings, end_by_verdicts
 from slowwave.facts.revision.application import Surroundings
 
 T0 = datetime(2026, 1, 1, 9, tzinfo=UTC)

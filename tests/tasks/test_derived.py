@@ -20,7 +20,7 @@ from talk import assert_same, contents, overtaken
 from inference.embedding import open_embedder
 from slowwave.common import frames
 from slowwave.common.settings import DEFAULT_EMBEDDER, LinkSettings
-from slowwave.graph.links import ENDS, NEAR, find_links, plan_links, to_measure
+from slowwave.graph.links import ENDS, NEAR, find_links, plan_links
 from storage.doctor import examine
 from storage.store import Store
 from tasks.entities import derived
@@ -168,10 +168,7 @@ def passed(held: pl.DataFrame, angles: dict[str, float], asked: Sequence[str], c
     looked_at = pl.Series([name for name in asked if name in angles], dtype=pl.String)
     ends = frames.conform(pl.DataFrame({"id": [*angles]}, schema={"id": pl.String}), ENDS)
     pairs = find_links(nearest(angles, looked_at, chosen.top_k), ends, chosen)
-    left = to_measure(held, pairs, looked_at).filter(pl.all_horizontal(pl.all().is_in([*angles])))
-    told = [np.cos(np.radians(angles[a] - angles[b])) for a, b in left.iter_rows()]
-    measured = left.with_columns(cosine=pl.Series(told, dtype=pl.Float64))
-    plan = plan_links(held, pairs, measured, looked_at, ends, chosen, NOW)
+    plan = plan_links(held, pairs, looked_at, ends, NOW)
     kept = held.join(plan.links, on="id", how="anti").filter(~pl.col("id").is_in(plan.gone.implode()))
     return pl.concat([kept, plan.links]).sort("a_id", "b_id")
 

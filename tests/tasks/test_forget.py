@@ -290,7 +290,10 @@ def test_after_it_no_answer_report_export_or_map_names_whoever_is_forgotten(
         result = CliRunner().invoke(app, [*command, "--store", store])
         assert result.exit_code == 0, result.output
         told += [result.output]
-    assert CliRunner().invoke(app, ["export", str(tmp_path / "jsonl"), "--store", store]).exit_code == 0
+    for form in ("jsonl", "graphml", "markdown"):
+        assert (
+            CliRunner().invoke(app, ["export", str(tmp_path / form), "--format", form, "--store", store]).exit_code == 0
+        )
     told += [path.read_text(encoding="utf-8") for path in tmp_path.rglob("*") if path.is_file()]
     assert len(told) > 15
     for word in ("zorblax", "quint", "alto in a choir"):

@@ -22,8 +22,7 @@ from talk import CLAUDE, overtaken, rows, verdict
 from inference.embedding import open_embedder
 from slowwave.common import frames
 from slowwave.common.settings import MergeSettings, StewardSettings
-from slowwave.facts.deduplication.blocking import find_nearest_pairs, find_pairs
-from slowwave.facts.deduplication.duplicates import CandidateSet, Merges, by_use, merge_by
+from slowwave.facts.deduplication.duplicates import CandidateSet, Merges, by_use, find_pairs, merge_by
 from slowwave.facts.deduplication.merged_facts import combine, combined_notes
 from slowwave.facts.revision.candidates import MAX_STATEMENT_BYTES
 from slowwave.lifecycle.usage_scores import usage_of
@@ -31,7 +30,7 @@ from storage.doctor import examine
 from storage.search import unit_matrix
 from storage.store import Store
 from tasks.nightly import fact_reconciliation
-from tasks.nightly.near_duplicates import merge_duplicates
+from tasks.nightly.scoring_and_pruning import merge_duplicates
 from tasks.runtime.run_pages import TaskResult
 from tasks.runtime.runs import Run, existing_run, language_of
 
@@ -69,7 +68,7 @@ def pool_of(*facts: Fact, is_seed: bool = True) -> CandidateSet:
     """Facts of which every pair has cosine 1."""
     schema = {**frames.FACTS, "created_at": frames.TIME, "hit_count": pl.Int64, "avg_retrieval_score": pl.Float64}
     frame = pl.DataFrame(list(facts), schema=schema).with_columns(is_seed=pl.lit(is_seed))
-    return CandidateSet(frame, find_nearest_pairs(frame, ones(len(frame)), 0.88, 5))
+    return CandidateSet(frame, find_pairs(frame, ones(len(frame)), MergeSettings(), 0.88))
 
 
 def ones(count: int) -> np.ndarray:
@@ -77,7 +76,7 @@ def ones(count: int) -> np.ndarray:
 
 
 def merged(pool: CandidateSet) -> Merges:
-    return merge_by(pool, by_use(StewardSettings(), pool.facts["id"], ones(len(pool.facts))))
+    return merge_by(pool, by_use(StewardSettings()))
 
 
 def winners(pool: CandidateSet) -> dict[str, str]:
@@ -108,7 +107,7 @@ def test_s4_08_what_is_fixed_then_what_was_recalled_more_then_better_then_earlie
 
 def test_s4_08_the_threshold_itself_is_enough() -> None:
     pool = pool_of(fact("a"), fact("b", SPELLINGS[1], 1))
-    rule = by_use(StewardSettings(merge_threshold=1.0), pool.facts["id"], ones(2))
+    rule = by_use(StewardSettings(merge_threshold=1.0))
     assert len(merge_by(pool, rule).duplicates) == 1
 
 
@@ -143,8 +142,8 @@ def nearby(vectors: np.ndarray, *facts: Fact) -> tuple[CandidateSet, Merges]:
     """The pairs of facts with these vectors, and their merges."""
     schema = {**frames.FACTS, "created_at": frames.TIME, "hit_count": pl.Int64, "avg_retrieval_score": pl.Float64}
     frame = pl.DataFrame(list(facts), schema=schema).with_columns(is_seed=pl.lit(True))
-    pool = CandidateSet(frame, find_nearest_pairs(frame, vectors, 0.88, 5))
-    return pool, merge_by(pool, by_use(StewardSettings(), frame["id"], vectors))
+    pool = CandidateSet(frame, find_pairs(frame, vectors, MergeSettings(), 0.88))
+    return pool, merge_by(pool, by_use(StewardSettings()))
 
 
 LEFT, MIDDLE, RIGHT = (0.9, float(np.sqrt(1 - 0.81))), (1.0, 0.0), (0.9, -float(np.sqrt(1 - 0.81)))
@@ -168,35 +167,7 @@ def test_s4_10_what_two_could_absorb_goes_to_the_better_one() -> None:
 def test_s4_10_what_was_near_to_one_that_was_absorbed_is_left_alone_where_neither_is_new() -> None:
     all_three = pool_of(fact("a", hit_count=3), fact("b", hit_count=2), fact("c", hit_count=1)).facts
     facts = all_three.with_columns(is_seed=pl.col("id") == "b")
-    assert winners(CandidateSet(facts, find_nearest_pairs(facts, ones(3), 0.88, 5))) == {"b": "a"}
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), min_size=1, max_size=12),
-    st.integers(1, 3),
-)
-def test_the_nearest_pairs_are_those_of_brute_force(told: list[tuple[int, int, bool]], neighbors: int) -> None:
-    vectors = np.array([[x + 1, y, 1] for x, y, _ in told], dtype=np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    frame = pl.DataFrame(
-        [{**fact(f"f{n:02d}"), "is_seed": seed} for n, (_, _, seed) in enumerate(told)], infer_schema_length=None
-    )
-    found = find_nearest_pairs(frame, vectors, 0.9, neighbors)
-    order = sorted(range(len(told)), key=lambda row: (not told[row][2], row))
-    place = {row: number for number, row in enumerate(order)}
-    cosine = vectors @ vectors.T
-    expected = set()
-    for seed in (row for row in order if told[row][2]):
-        near = [row for row in order if row != seed and cosine[seed, row] >= 0.9]
-        for row in sorted(near, key=lambda row: (-cosine[seed, row], place[row]))[:neighbors]:
-            expected.add((min(seed, row), max(seed, row)))
-    ids = frame["id"].to_list()
-    measured = {(ids.index(a), ids.index(b)) for a, b in found.select("a_id", "b_id").iter_rows()}
-    # Of equal cosines float32 may see one as the nearer: the number of neighbours and their cosines count.
-    for seed in (row for row in order if told[row][2]):
-        ours = sorted(float(cosine[pair]) for pair in measured if seed in pair)
-        assert len(ours) >= min(neighbors, sum(cosine[seed, row] >= 0.9 for row in order if row != seed))
-    assert {round(float(cosine[pair]), 4) for pair in expected} == {round(float(cosine[pair]), 4) for pair in measured}
+    assert winners(CandidateSet(facts, find_pairs(facts, ones(3), MergeSettings(), 0.88))) == {"b": "a"}
 
 
 # Two notes in one text

@@ -21,7 +21,6 @@ from apps.people_commands import duplicates as duplicates_command
 from inference.embedding import open_embedder
 from recall.entity_review import duplicates_of
 from slowwave.common import frames
-from slowwave.common.comparison import similarity
 from slowwave.common.comparison.similarity import SimilarityThresholds, Vectors, similar_pairs
 from slowwave.common.errors import Refused, UnknownName, UnusableInput
 from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings, ResolveSettings
@@ -38,8 +37,6 @@ from slowwave.facts.revision.repetition import best_of
 from slowwave.facts.searched_texts import (
     CHARACTERS,
     RELATION_CHARACTERS,
-    DescribedEntity,
-    Observed,
     entity_text,
     lexical_diversity,
 )
@@ -94,18 +91,15 @@ def facts(*texts: str, scope: str = "global") -> pl.DataFrame:
     st.integers(0, 14),
     st.sampled_from([0.0, 0.3, 0.7, 1.0]),
     st.sampled_from([1.0, 2.0]),
-    st.sampled_from([0, 4_000]),
 )
 def test_the_pairs_are_those_that_comparing_all_of_them_finds(
-    told: list[tuple[str, str]], seed: int, first_new: int, share: float, ratio: float, few: int
+    told: list[tuple[str, str]], seed: int, first_new: int, share: float, ratio: float
 ) -> None:
     texts, groups = [text for text, _ in told], [group for _, group in told]
     vectors = unit(np.random.default_rng(seed).integers(-1, 2, (len(told), 3)))
     likeness = SimilarityThresholds(0.85, share, ratio)
     given = pl.Series(texts, dtype=pl.String), vectors, likeness
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(similarity, "_FEW", few)
-        found = [*similar_pairs(*given, group=pl.Series(groups, dtype=pl.String), first_new=first_new)]
+    found = [*similar_pairs(*given, group=pl.Series(groups, dtype=pl.String), first_new=first_new)]
     expected = [
         (a, b, kind)
         for b in range(first_new, len(told))
@@ -209,25 +203,25 @@ def test_an_id_is_named_by_itself_a_beginning_or_its_short_form_but_not_by_a_sli
 
 # The text of an entity
 
-MARTA = DescribedEntity("Marta", "person", "active")
+MARTA = ("Marta", "person", "active")
 
 
-def observed(count: int, text: str = "observation number {}") -> list[Observed]:
-    return [Observed("observation", text.format(n)) for n in range(count)]
+def observed(count: int, text: str = "observation number {}") -> list[tuple[str, str]]:
+    return [("observation", text.format(n)) for n in range(count)]
 
 
 def test_an_entity_is_told_with_its_observations_and_relations() -> None:
-    told = entity_text(MARTA, [Observed("observation", "Likes tea"), Observed("note", "Ask her first")],
+    told = entity_text(*MARTA, [("observation", "Likes tea"), ("note", "Ask her first")],
                        [("works_at", "Ferrywise"), ("lives_in", "Lisbon"), ("works_at", "Ferrywise")])  # fmt: skip
     assert told == (
         "Marta (person) [active]: Likes tea | [note] Ask her first | Rel: works_at → Ferrywise; lives_in → Lisbon"
     )
-    assert entity_text(MARTA, [], []) == "Marta (person) [active]"
+    assert entity_text(*MARTA, [], []) == "Marta (person) [active]"
 
 
 def test_of_more_the_first_three_the_last_seven_and_the_most_diverse_stay_in_their_place() -> None:
-    middle = [Observed("observation", text) for text in ("same " * 200, "all of these words differ", "same " * 120)]
-    told = entity_text(MARTA, [*observed(3, "first {}"), *middle, *observed(7, "last {}")], [])
+    middle = [("observation", text) for text in ("same " * 200, "all of these words differ", "same " * 120)]
+    told = entity_text(*MARTA, [*observed(3, "first {}"), *middle, *observed(7, "last {}")], [])
     parts = told.removeprefix("Marta (person) [active]: ").split(" | ")
     assert parts[:5] == ["first 0", "first 1", "first 2", "all of these words differ", "same " * 120]
     assert parts[5:] == [f"last {n}" for n in range(7)]
@@ -246,21 +240,21 @@ def test_of_more_the_first_three_the_last_seven_and_the_most_diverse_stay_in_the
     ],
 )
 def test_the_budget_is_kept_to_the_character(lengths: tuple[int, ...], taken: int) -> None:
-    middle = [Observed("observation", "x" * length) for length in lengths]
-    one = [Observed("observation", "y")]
-    assert entity_text(MARTA, [*one * 3, *middle, *one * 7], []).count("x |") == taken
+    middle = [("observation", "x" * length) for length in lengths]
+    one = [("observation", "y")]
+    assert entity_text(*MARTA, [*one * 3, *middle, *one * 7], []).count("x |") == taken
 
 
 def test_relations_take_at_most_half_of_the_budget() -> None:
     listed = [("knows", f"person {n:03}") for n in range(100)]  # 18 characters each, 20 with "; "
-    assert entity_text(MARTA, [], listed).count("knows") == (1624 // 2 + 2) // 20
+    assert entity_text(*MARTA, [], listed).count("knows") == (1624 // 2 + 2) // 20
 
 
 @settings(max_examples=10, deadline=None)
 @given(st.integers(11, 80), st.integers(1, 40), st.integers(0, 60))
 def test_a_long_story_keeps_to_the_budget(count: int, length: int, relations: int) -> None:
     told = entity_text(
-        MARTA, observed(count, "{} " + "word " * length), [("knows", f"person {n}") for n in range(relations)]
+        *MARTA, observed(count, "{} " + "word " * length), [("knows", f"person {n}") for n in range(relations)]
     )
     body = told.partition("]: ")[2]
     must = sum(len(part) + 3 for part in body.split(" | ")[:3] + body.split(" Rel: ")[0].split(" | ")[-8:])

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 from conftest import EPOCH
@@ -23,7 +22,7 @@ from slowwave.common.entrenchment import KEPT_KINDS
 from slowwave.common.settings import RecallSettings, StewardSettings
 from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle import pruning_and_eviction
-from slowwave.lifecycle.pruning_and_eviction import is_due, may_fade_sql, plan_prune, prune_age_days
+from slowwave.lifecycle.pruning_and_eviction import is_due, plan_prune
 from slowwave.lifecycle.usage_scores import USE, half_life_days, score_facts, worth_days
 from storage.doctor import examine
 from storage.store import Store
@@ -83,7 +82,6 @@ def test_the_half_life_follows_worth_and_so_does_the_age_at_which_an_unused_fact
     content: float, days: float, prune_age: float
 ) -> None:
     assert pl.select(worth_days(pl.lit(float(content)), HOW)).item() == days
-    assert prune_age_days(days, HOW.prune_threshold) == pytest.approx(prune_age, abs=0.01)
     if content:
         assert not fades(fact("f", prune_age - 0.1, content_score=content))
         assert fades(fact("f", prune_age + 0.1, content_score=content))
@@ -351,23 +349,6 @@ def test_what_is_pinned_recalled_or_retired_meanwhile_is_left_alone(
     with overtaken(monkeypatch, "steward.prune", other):
         assert prune(a_run(uri), HOW).ids == ("fading",)
     assert rows(uri, "facts", "status = 'archived'")["id"].to_list() == ["fading"]
-
-
-def test_the_filter_of_the_store_lets_every_fact_pass_that_the_rule_prunes(keep: Keep) -> None:
-    random = np.random.default_rng(1)
-    made = [
-        fact(f"f{n:03}", float(random.uniform(0, 300)), content_score=float(random.choice([0.0, 0.1, 0.5, 1.0])),
-             pinned=bool(random.random() < 0.1))
-        for n in range(200)
-    ]  # fmt: skip
-    uri = keep(facts=made)
-    for threshold, days in ((0.1, 90.0), (0.4, 90.0), (0.0, 90.0), (0.3, 5.0), (1.0, 90.0)):
-        how = StewardSettings(prune_threshold=threshold, decay_half_days=days)
-        passing = set(ids(uri, "facts", may_fade_sql(how, NOW)))
-        fading = set(plan_prune(facts(*made), usage(), how, NOW).ids)
-        assert fading <= passing
-        assert len(passing) < 200
-        assert bool(fading) == bool(how.prune_threshold)
 
 
 # Recall (S4-03)

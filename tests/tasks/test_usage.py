@@ -61,7 +61,7 @@ def reads(*events: Read) -> pl.DataFrame:
 def counted(*batches: Iterable[Event], usage: pl.DataFrame = NOBODY) -> pl.DataFrame:
     """FACT_USAGE after these batches of recalls, one after the other."""
     for batch in batches:
-        usage = put(usage, fold_recalls(usage, recalls(*batch), SETTINGS))
+        usage = put(usage, fold_recalls(usage, recalls(*batch)))
     return usage
 
 
@@ -133,16 +133,11 @@ LOGS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 24 * 120)), min_
 
 
 @settings(max_examples=10, deadline=None)
-@given(LOGS, st.integers(0, 15), st.booleans())
-def test_a_log_cut_anywhere_with_or_without_fading_gives_the_same_counters(
-    log: list[tuple[str, int]], cut: int, fades: bool
-) -> None:
+@given(LOGS, st.integers(0, 15))
+def test_a_log_cut_anywhere_gives_the_same_counters(log: list[tuple[str, int]], cut: int) -> None:
     events = [(name, None, NOW + timedelta(hours=hour)) for name, hour in sorted(log, key=lambda event: event[1])]
-    first = counted(events[:cut])
-    if fades and cut:
-        first = faded(first, events[min(cut, len(events)) - 1][2])
     end = NOW + 121 * DAY
-    assert_alike(faded(counted(events[cut:], usage=first), end), faded(counted(events), end))
+    assert_alike(faded(counted(events[cut:], usage=counted(events[:cut])), end), faded(counted(events), end))
 
 
 # What was merged away

@@ -2,6 +2,5 @@
 
 - `normal_forms`: statements as ordered lines of stems
 - `guards`: what must agree before two statements are merged without a model
-- `similarity`: how similar two texts or vectors are, and which pairs of texts are similar
-- `similarity_joins`: all pairs above a threshold, without a comparison of all pairs
+- `similarity`: how similar two texts or vectors are, and all pairs that are similar, without comparing all
 """

@@ -207,17 +207,6 @@ def is_time_bound(texts: pl.Series) -> pl.Series:
     return straight(texts).str.to_lowercase().str.contains(rf"\b(?:{RELATIVE_TIME})\b")
 
 
-__all__ = [
-    "GUARDS",
-    "Guard",
-    "guards_pass",
-    "is_same_identity",
-    "is_time_bound",
-    "may_yield",
-    "polarity",
-    "quantities",
-]
-
 Marks = tuple[str, ...]
 Codes = npt.NDArray[np.int64]
 

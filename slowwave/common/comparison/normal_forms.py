@@ -11,40 +11,15 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
+from slowwave.common.lexicon import words_of
 from slowwave.common.lexicon.statement_words import DOUBLETS, NUMBER_WORDS, PHRASES, UNITS
+from slowwave.common.text import word_set
 
 # One spelling per word: "plays" and "playing" are equal, "played" is not (T29). Two different words must never get one
 # spelling; one word with two spellings only costs a merge.
 
 
-# base, past, participle where it is another word
-_IRREGULAR = """
-be - been | become became become | begin began begun | bend bent | bite bit bitten | bleed bled | blow blew blown
-break broke broken | bring brought | build built | burn burnt | buy bought | catch caught | choose chose chosen
-come came come | deal dealt | dig dug | draw drew drawn | drink drank drunk | drive drove driven | eat ate eaten
-fall fell fallen | feed fed | feel felt | fight fought | find found | flee fled | fly flew flown
-forbid forbade forbidden | forget forgot forgotten | forgive forgave forgiven | freeze froze frozen | give gave given
-go went gone | grow grew grown | hang hung | hear heard | hide hid hidden | hold held | keep kept | know knew known
-lead led | leap leapt | learn learnt | leave left | lend lent | lose lost | make made | mean meant | meet met
-mistake mistook mistaken | pay paid | prove proved proven | ride rode ridden | ring rang rung | rise rose risen
-run ran run | say said | see saw seen | seek sought | sell sold | send sent | shake shook shaken | shine shone
-shoot shot | show showed shown | sing sang sung | sink sank sunk | sit sat | sleep slept | speak spoke spoken
-spend spent | spin spun | stand stood | steal stole stolen | stick stuck | sting stung | strike struck
-swear swore sworn | sweep swept | swim swam swum | swing swung | take took taken | teach taught | tear tore torn
-tell told | think thought | throw threw thrown | understand understood | wake woke woken | wear wore worn
-weave wove woven | win won | wind wound | write wrote written | bet bet | burst burst | cast cast | cost cost
-cut cut | hit hit | hurt hurt | let let | put put | quit quit | read read | set set | shed shed | shut shut
-split split | spread spread | thrust thrust
-"""
-_PLURALS = (
-    "men man women woman children child people person feet foot teeth tooth mice mouse geese goose wives wife "
-    "knives knife halves half wolves wolf shelves shelf scarves scarf loaves loaf thieves thief shoes shoe toes toe "
-    "canoes canoe heroes hero echoes echo movies movie cookies cookie axes axe"
-)
-_WHOLE = frozenset(
-    "going clothing building during morning evening something nothing anything everything ceiling wedding pudding "
-    "thing news always perhaps series species lens has was is his its does this us yes".split()
-)
+_WHOLE = word_set(words_of("words_with_endings_of_their_own"))
 # Marks a word in "-ing" that stands for a form of its verb ("is playing"), not for a thing ("the playing").
 VERBAL = "'v"
 _LASTING_E = re.compile(
@@ -58,10 +33,10 @@ _VOWEL = re.compile(r"[aeiouy]")
 
 
 def _verbs() -> Iterator[tuple[str, list[str]]]:
-    for row in _IRREGULAR.replace("\n", "|").split("|"):
-        verb, *forms = row.split() or [""]
-        if verb:
-            yield verb, forms
+    """Each with its past, and its participle where that is another word."""
+    for row in words_of("irregular_verbs").split("|"):
+        verb, *forms = row.split()
+        yield verb, forms
 
 
 # "Cut" is taken for the past: "cuts" and "is cutting" are not.
@@ -69,7 +44,8 @@ _PAST: Mapping[str, str] = {
     form: verb for verb, forms in _verbs() for form in forms if form not in ("-", "come", "run", "become")
 }
 PARTICIPLES: Mapping[str, str] = {forms[-1]: verb for verb, forms in _verbs() if verb != "be"}
-_SINGULAR: Mapping[str, str] = dict(zip(_PLURALS.split()[::2], _PLURALS.split()[1::2], strict=True))
+_PLURALS = words_of("irregular_plurals").split()
+_SINGULAR: Mapping[str, str] = dict(zip(_PLURALS[::2], _PLURALS[1::2], strict=True))
 
 
 def stem(word: str) -> str:
@@ -135,12 +111,7 @@ PLACES = (
     "against along around between towards"
 ).split()
 # Nouns before "of" that stay: "a glass of wine" is no "wine glass".
-CONTAINERS = (
-    "glass glasses bottle bottles cup cups mug mugs bowl bowls box boxes can cans jar jars bag bags pot pots pan pans "
-    "tank tanks bucket buckets basket baskets barrel barrels pack packs packet packets case cases plate plates spoon "
-    "spoons carton cartons tube tubes tin tins keg kegs vase vases friend friends fan fans lack love fear out front "
-    "instead because full tired afraid proud ahead off one some all most many none each"
-).split()
+CONTAINERS = words_of("containers").split()
 
 _LETTER = r"[\p{L}\p{N}\p{M}]"
 WORD = rf"{_LETTER}+(?:'{_LETTER}+)*"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -80,34 +80,28 @@ def top_of(products: Vectors, width: int) -> tuple[npt.NDArray[np.int64], Vector
 # Thresholds by embedding model, because cosines of different models are not comparable (§6.2, T45).
 
 
-@dataclass(frozen=True, slots=True)
-class SimilarityProfile:
-    """Thresholds of one embedding model: `resolve` is the least cosine for a question to a model (§6.2 S7)."""
-
-    resolve: float = 0.60
-
-
-_PROFILES: Mapping[str, SimilarityProfile] = {
+TRANSFORMER = 0.60  # fits most embedding models
+_RESOLVE: Mapping[str, float] = {
     # Where as many unrelated pairs of sentences pass as .60 lets pass for all-MiniLM-L6-v2, of which the vectors are
     # distilled: 3.3 of 1,000 on LoCoMo, 2.1 on BEAM. Of SICK's near-identical entailments (relatedness >= 4.8) 96 %
     # are above it, of all its entailments 83 % (the transformer: 100 % and 96 %). A lower threshold passes
     # too many: at .64, which keeps 95 % of the entailments, 70 of 1,000 unrelated LoCoMo pairs pass.
-    DEFAULT_EMBEDDER: SimilarityProfile(resolve=0.77),
+    DEFAULT_EMBEDDER: 0.77,
 }
 
 
 def has_profile(model: str) -> bool:
     """Whether thresholds were measured for this embedding model."""
-    return model in _PROFILES
+    return model in _RESOLVE
 
 
-def profile_of(model: str) -> SimilarityProfile:
-    """The thresholds of an embedding model; the default, for unknown ones, fits a transformer."""
-    return _PROFILES.get(model, SimilarityProfile())
+def resolve_cosine_of(model: str) -> float:
+    """The least cosine for a question to a model, by embedding model; for unknown ones that of a transformer (S7)."""
+    return _RESOLVE.get(model, TRANSFORMER)
 
 
 # All pairs of rows above a cosine by plain products of matrices, block by block: right where groups are small, or only
-# neighbours in time are compared. `similarity_joins.close_pairs` does it for a whole memory.
+# neighbours in time are compared. `close_pairs` does it for a whole memory.
 
 
 _BLOCK = 5_000_000  # cosines in memory at once
@@ -146,8 +140,7 @@ def cosines(vectors: Vectors, first: npt.NDArray[np.integer], second: npt.NDArra
 
 
 FOUND = {"a": pl.UInt32(), "b": pl.UInt32(), "cosine": pl.Float64(), "match_type": pl.String()}
-_JOIN = 500_000  # pairs in memory at once
-_FEW = 4_000  # pairs up to which all are compared
+_JOIN = 20_000  # words that are looked up at once
 _ROUNDING = 1e-5
 
 
@@ -179,111 +172,46 @@ def similar_pairs(
     a text has none. A part has some million pairs at most.
     """
     codes = np.zeros(len(texts), np.uint32) if group is None else group.fill_null("").rank("dense").to_numpy()
-    if 0 < (len(texts) - first_new) * len(texts) <= _FEW:
-        yield _each_pair(texts, vectors, thresholds, codes, first_new)
-        return
     at_border = [pl.DataFrame(schema=FOUND)]
     for pairs in near_rows(vectors, thresholds.cosine, codes, first_new):
         near = pairs.with_columns(match_type=pl.lit("cosine"))
         at_border.append(near.filter(pl.col("cosine") < thresholds.cosine + _ROUNDING))
         yield near
-    for pairs in contained_pairs(texts, codes, thresholds, first_new):
-        measured = cosines(vectors, pairs["a"].to_numpy(), pairs["b"].to_numpy())
-        contained = pairs.with_columns(cosine=pl.Series(measured, dtype=pl.Float64), match_type=pl.lit("containment"))
-        # Products of matrices and of vectors round differently: at the threshold the former decides.
-        contained = contained.filter(pl.col("cosine") < thresholds.cosine + _ROUNDING)
-        yield contained.join(pl.concat(at_border), on=["a", "b"], how="anti")
-
-
-def _each_pair(
-    texts: pl.Series, vectors: Vectors, thresholds: SimilarityThresholds, codes: np.ndarray, first_new: int
-) -> pl.DataFrame:
-    """FOUND of few texts, compared one by one."""
-    b, a = np.nonzero(np.tril(np.ones((len(texts) - first_new, len(texts)), np.bool_), first_new - 1))
-    one_group = codes[a] == codes[b + first_new]
-    a, b = a[one_group], b[one_group]
-    products = vectors[first_new:] @ vectors.T
-    pairs = pl.DataFrame({"a": a, "b": b + first_new, "cosine": products[b, a]})
-    first, second = (texts.cast(pl.String).gather(pairs[end]) for end in ("a", "b"))
-    lengths = pl.DataFrame({"first": first.str.len_chars(), "second": second.str.len_chars()})
-    ratio = lengths.select(pl.max_horizontal("first", "second") / pl.min_horizontal("first", "second").clip(1))
-    is_near = pairs["cosine"].cast(pl.Float64) >= thresholds.cosine
-    may = ~is_near & (ratio.to_series().fill_null(0.0) >= thresholds.length_ratio)
-    rows = may.arg_true()
-    share = word_overlap(first.gather(rows), second.gather(rows))["containment"]
-    contained = pairs[rows].filter(share >= thresholds.containment).with_columns(match_type=pl.lit("containment"))
-    found = pl.concat([pairs.filter(is_near).with_columns(match_type=pl.lit("cosine")), contained])
-    return found.cast(pl.Schema(FOUND))
+    pairs = contained_pairs(texts, codes, thresholds, first_new)
+    measured = cosines(vectors, pairs["a"].to_numpy(), pairs["b"].to_numpy())
+    contained = pairs.with_columns(cosine=pl.Series(measured, dtype=pl.Float64), match_type=pl.lit("containment"))
+    # Products of matrices and of vectors round differently: at the threshold the former decides.
+    contained = contained.filter(pl.col("cosine") < thresholds.cosine + _ROUNDING)
+    yield contained.join(pl.concat(at_border), on=["a", "b"], how="anti")
 
 
 def contained_pairs(
     texts: pl.Series, codes: np.ndarray, thresholds: SimilarityThresholds, first_new: int
-) -> Iterator[pl.DataFrame]:
-    """Parts of (a, b), rows a < b of one group: the longer text has enough words of the much shorter, b ≥ `first_new`.
+) -> pl.DataFrame:
+    """(a, b), rows a < b of one group: the longer text has enough words of the much shorter, b ≥ `first_new`.
 
-    `codes` (n,) are the numbers of the groups. The earlier of two equals is the shorter.
+    `codes` (n,) are the numbers of the groups. The earlier of two equals is the shorter. A text without words is
+    contained in every longer one (S0-03).
     """
-    sizes = _sizes(texts, codes, thresholds)
-    spread = _spread(sizes)
-    words = spread.group_by("row").agg("word")
-    for looked_up in _looked_up(sizes, spread, thresholds, first_new):
-        both = looked_up.join(words, on="row", how="left").join(
-            words, left_on="row_b", right_on="row", how="left", suffix="_b"
-        )
-        shared = pl.col("word").list.set_intersection("word_b").list.len().fill_null(0)
-        enough = both.filter(shared >= pl.col("needed"))
-        yield enough.select(a=pl.min_horizontal("row", "row_b"), b=pl.max_horizontal("row", "row_b"))
-
-
-def _sizes(texts: pl.Series, codes: np.ndarray, thresholds: SimilarityThresholds) -> pl.DataFrame:
-    """Per text: row, group, length in characters, words, their count, and the count that a longer text needs."""
-    count = pl.col("words").list.len().cast(pl.Int64)
-    needed = (count * thresholds.containment - 1e-9).ceil().cast(pl.Int64)
-    return (
-        pl.DataFrame({"text": texts.cast(pl.String), "group": codes})
-        .select(
-            pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"),
-            "group",
-            length=pl.col("text").str.len_chars().cast(pl.Int64),
-            words=word_sets(texts),
-        )
-        .with_columns(count=count, needed=needed.clip(lower_bound=0))
-    )
-
-
-def _spread(sizes: pl.DataFrame) -> pl.DataFrame:
-    """One row per text and word, the rarest words of each text first; words are numbers."""
-    spread = sizes.explode("words").drop_nulls("words").with_columns(often=pl.len().over("group", "words"))
-    return (
-        spread.with_columns(word=pl.col("words").rank("dense").cast(pl.UInt32))
-        .drop("words")
-        .sort("row", "often", "word")
-    )
-
-
-def _looked_up(
-    sizes: pl.DataFrame, spread: pl.DataFrame, thresholds: SimilarityThresholds, first_new: int
-) -> Iterator[pl.DataFrame]:
-    """Parts of (row, row_b, needed): a text, and a longer one that has at least one of its rarest words.
-
-    A text that needs no shared word is contained in every longer one (S0-03).
-    """
+    words = pl.DataFrame({"words": word_sets(texts)}).with_row_index("row")
+    count = words["words"].list.len().cast(pl.Int64)
+    sizes = words.select("row", group=pl.Series(codes), length=texts.cast(pl.String).str.len_chars().cast(pl.Int64),
+                         count=count, needed=(count * thresholds.containment - 1e-9).ceil().cast(pl.Int64))  # fmt: skip
+    spread = sizes.join(words.explode("words"), on="row").with_columns(often=pl.len().over("group", "words"))
     place = pl.int_range(pl.len()).over("row")
-    prefix = spread.filter((place < pl.col("count") - pl.col("needed") + 1) & (pl.col("needed") > 0))
-    having = spread.select("group", "word", row_b="row", length_b="length")
-    everyone = sizes.select("group", row_b="row", length_b="length")
-    wordless = sizes.filter(pl.col("needed") == 0).with_columns(often=pl.lit(len(sizes)))
+    rarest = spread.sort("row", "often", "words").filter(place < pl.col("count") - pl.col("needed") + 1)
+    longer, everyone = (each.select(pl.all().name.suffix("_b")) for each in (spread, sizes))
+    met = [sizes.filter(pl.col("count") == 0).join(everyone, left_on="group", right_on="group_b")]
+    # Never old ones with old ones: an entity may have thousands.
     is_new, is_new_b = pl.col("row") >= first_new, pl.col("row_b") >= first_new
-    for rows, longer, key in ((prefix, having, ["group", "word"]), (wordless, everyone, ["group"])):
-        # never old ones with old ones: an entity may have thousands
-        for some, others in ((rows.filter(is_new), longer), (rows.filter(~is_new), longer.filter(is_new_b))):
-            costs = some.group_by("row").agg(cost=pl.col("often").sum()).sort("row")
-            parts = costs.select("row", part=pl.col("cost").cum_sum() // _JOIN)
-            if len(others) < len(longer):
-                parts = parts.with_columns(part=pl.lit(0))
-            for (_,), part in some.join(parts, on="row").group_by("part", maintain_order=True):
-                both = part.join(others, on=key).filter(_is_longer(thresholds, first_new))
-                yield both.select("row", "row_b", "needed").unique()
+    for some, others in ((rarest.filter(is_new), longer), (rarest.filter(~is_new), longer.filter(is_new_b))):
+        for part in some.iter_slices(_JOIN):
+            both = part.join(others, left_on=["group", "words"], right_on=["group_b", "words_b"])
+            met.append(both.filter(_is_longer(thresholds, first_new)))
+    pairs = pl.concat([part.filter(_is_longer(thresholds, first_new)).select("row", "row_b", "needed") for part in met])
+    known = pairs.unique().join(words, on="row").join(words, left_on="row_b", right_on="row", suffix="_b")
+    enough = known.filter(pl.col("words").list.set_intersection("words_b").list.len() >= pl.col("needed"))
+    return enough.select(a=pl.min_horizontal("row", "row_b"), b=pl.max_horizontal("row", "row_b"))
 
 
 def _is_longer(thresholds: SimilarityThresholds, first_new: int) -> pl.Expr:
@@ -292,3 +220,90 @@ def _is_longer(thresholds: SimilarityThresholds, first_new: int) -> pl.Expr:
     in_order = (pl.col("length_b") > pl.col("length")) | (pl.col("row_b") > pl.col("row"))
     is_new = pl.max_horizontal("row", "row_b") >= first_new
     return (ratio >= thresholds.length_ratio) & in_order & (pl.col("row") != pl.col("row_b")) & is_new
+
+
+# All pairs of unit vectors above a cosine, exactly, tile by tile, without the whole matrix of products in memory.
+
+
+Rows = npt.NDArray[np.int32]
+
+_STRIPE, _TILE = 1024, 4096  # rows and columns of one product of matrices: 16 MiB
+_SLACK = np.float32(1e-4)  # more than float32 loses in a product of a few thousand coordinates
+_PENDING = 4_000_000  # pairs in memory before the best are chosen
+_LEAST = 1e-6  # orthogonal rows, and zero rows, are never close
+
+
+class ClosePairs(NamedTuple):
+    """Row numbers of pairs, first < second, and their cosines; in the order of the rows."""
+
+    first: Rows
+    second: Rows
+    cosine: Vectors
+
+
+def close_pairs(vectors: Vectors, seeds: int, threshold: float, per_seed: int, per_row: int) -> ClosePairs:
+    """Pairs with cosine ≥ `threshold`, at least one side among the first `seeds` rows of `vectors` (n, d).
+
+    Each seed keeps its best `per_row` pairs with other rows; a pair of seeds stays if it is among the best `per_seed`
+    of either. Best is the higher cosine, then the lower row. Zero rows have no pairs. Memory is bounded by
+    (per_seed / 2 + per_row) pairs a seed and a constant.
+    """
+    bound = np.float32(max(threshold, _LEAST))
+    least = np.full((2, len(vectors)), bound)  # of a row with all its places taken, by seeds and by others
+    room = np.empty((_STRIPE, _TILE), dtype=np.float32)
+    parts = [ClosePairs(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))]
+
+    def best() -> ClosePairs:
+        first, second, cosine = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        stays = _best_of(first, second, cosine, seeds, (per_seed, per_row), least)
+        return ClosePairs(first[stays], second[stays], cosine[stays])
+
+    for start in range(0, seeds, _STRIPE):
+        rows = slice(start, min(start + _STRIPE, seeds))
+        for column in range(start, len(vectors), _TILE):
+            parts.append(_tile(rows, slice(column, column + _TILE), vectors, seeds, bound, least, room))
+            if sum(len(part.first) for part in parts[1:]) > _PENDING:
+                parts[:] = [best()]
+    return best()
+
+
+def _tile(
+    rows: slice, columns: slice, vectors: Vectors, seeds: int, threshold: np.float32, least: Vectors, room: Vectors
+) -> ClosePairs:
+    """The pairs of some seeds with some rows that may stay; `room` is the buffer of their products."""
+    others = vectors[columns]
+    tile = np.matmul(vectors[rows], others.T, out=room[: rows.stop - rows.start, : len(others)])
+    row, column = np.divmod(np.flatnonzero(tile >= threshold - _SLACK), tile.shape[1])
+    first, second = (row + rows.start).astype(np.int32), (column + columns.start).astype(np.int32)
+    bound = np.where(second < seeds, np.minimum(least[0][first], least[0][second]), least[1][first])
+    stays = np.flatnonzero((first < second) & (tile[row, column] >= bound - _SLACK))
+    first, second = first[stays], second[stays]
+    cosine = cosines(vectors, first, second)  # in full, as everywhere: a product of matrices rounds otherwise
+    stays = np.flatnonzero(cosine >= threshold)
+    return ClosePairs(first[stays], second[stays], cosine[stays])
+
+
+def _best_of(
+    first: Rows, second: Rows, cosine: Vectors, seeds: int, limits: tuple[int, int], least: Vectors
+) -> npt.NDArray[np.int64]:
+    """Places of the pairs that stay, ordered by (first, second).
+
+    `least` (2, n) is raised to the cosine of each row's last place against seeds, and against others.
+    """
+    inner, outer = np.flatnonzero(second < seeds), np.flatnonzero(second >= seeds)
+    owner, other = np.concatenate([first[inner], second[inner]]), np.concatenate([second[inner], first[inner]])
+    places = _first_places(owner, other, np.tile(cosine[inner], 2), limits[0], least[0])
+    with_seeds = np.concatenate([inner, inner])[places]
+    with_others = outer[_first_places(first[outer], second[outer], cosine[outer], limits[1], least[1])]
+    chosen = np.unique(np.concatenate([with_seeds, with_others]))
+    return chosen[np.lexsort((second[chosen], first[chosen]))]
+
+
+def _first_places(owner: Rows, other: Rows, cosine: Vectors, limit: int, least: Vectors) -> npt.NDArray[np.int64]:
+    """Places of each owner's best `limit` pairs."""
+    order = np.lexsort((other, -cosine, owner))
+    starts = np.flatnonzero(np.diff(owner[order], prepend=-1))
+    rank = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
+    last = order[rank == limit - 1]
+    least[owner[last]] = cosine[last]
+    return order[rank < limit]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
 from typing import Literal
+
+from . import table_of
 
 Locale = Literal["en", "es"]
 """The language of shown types and relations; the words of both are always understood."""
@@ -15,74 +16,9 @@ DATED = (
 )
 """A pattern of relations whose object is the day of an event; each has one at a time."""
 
-_TYPES: Mapping[str, str] = {
-    "person": "Persona people",
-    "tool": "Herramienta tecnología technology",
-    "concept": "Concepto",
-    "project": "Proyecto",
-    "language": "Lenguaje idioma lengua",
-    "file": "Archivo fichero",
-    "config": "Configuración configuration",
-    "organization": "Organización organisation org company empresa",
-    "place": "Lugar location",
-    "event": "Evento",
-    "session": "Sesión",
-}
+_TYPES = table_of("types")
 """Each type with its other words; the first one is sofia's."""
-_RELATIONS: Mapping[str, str] = {
-    "works_at": "trabaja_en trabaja_para empleado_de empleada_de",
-    "lives_in": "vive_en reside_en",
-    "moved_to": "se_mudó_a",
-    "born_in": "nació_en",
-    "joined": "se_unió_a se_incorporó_a",
-    "has_role": "tiene_rol trabaja_como",
-    "married_to": "casado_con casada_con",
-    "engaged_to": "prometido_con prometida_con comprometido_con comprometida_con",
-    "dating": "sale_con pareja_de",
-    "manages": "dirige gestiona administra supervisa",
-    "reports_to": "reporta_a supervisado_por supervisada_por",
-    "has_manager": "su_gerente",
-    "has_boss": "su_jefe su_jefa",
-    "member_of": "miembro_de es_miembro_de",
-    "owns": "posee tiene",
-    "uses": "usa utiliza",
-    "prefers": "prefiere le_gusta le_gustan",
-    "replaces": "reemplaza reemplaza_a sustituye sustituye_a",
-    "drinks": "bebe",
-    "eats": "come",
-    "dislikes": "no_le_gusta no_le_gustan odia detesta",
-    "depends_on": "depende_de requiere necesita",
-    "knows": "conoce conoce_a",
-    "works_on": "se_ocupa_de trabaja_sobre",
-    "studies_at": "estudia_en",
-    "studies": "estudia",
-    "decided": "decidió",
-    "created": "creó",
-    "fixed": "arregló corrigió",
-    "caused_by": "causado_por causada_por debido_a",
-    "is_from": "es_de viene_de",
-    "age": "edad",
-    "parent_of": "padre_de madre_de",
-    "related_to": "pariente_de hermano_de hermana_de",
-    "has_pet": "tiene_mascota",
-    "practices": "practica",
-    "skilled_in": "sabe",
-    "has_condition": "padece sufre_de",
-    "believes": "cree_en",
-    "wants_to": "quiere",
-    "plans_to": "planea",
-    "asked_for": "pidió",
-    "attended": "asistió_a",
-    "visited": "visitó",
-    "bought": "compró",
-    "received": "recibió",
-    "achieved": "logró",
-    "scheduled_for": "programado_para",
-    "located_in": "ubicado_en situado_en",
-    "contains": "contiene",
-    "part_of": "parte_de es_parte_de",
-    "similar_to": "similar_a parecido_a parecida_a",
-}
+_RELATIONS = table_of("relations")
 """Each relation of the default ontology with its Spanish words; the first one is shown (S0-15)."""
 _BETWEEN = re.compile(r"[\s_-]+")
 

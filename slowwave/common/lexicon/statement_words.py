@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from slowwave.common.text import word_set
 
-from . import words_of
+from . import table_of, words_of
 
 
 def _spellings(table: str) -> Mapping[str, str]:
@@ -19,27 +19,13 @@ def _spellings(table: str) -> Mapping[str, str]:
     return {spelling: name.strip() for name, spellings in rows for spelling in (name.strip(), *spellings.split())}
 
 
+def _by_word(table: Mapping[str, str]) -> Mapping[str, str]:
+    """Each word of the rows of a table with the name of its row."""
+    return {word: name for name, words in table.items() for word in words.split()}
+
+
 # Longest first within a pattern: the first alternative that fits wins. Keys are the names of the markers.
-POLARITY: Mapping[str, str] = {
-    "no longer": r"no longer|not any ?more|\w{0,12}n't any ?more|ya no|nicht mehr|kein(?:e[nrms]?)? mehr",
-    "used to": r"used to|formerly|former|previously|ex-\w+|solía|früher",
-    "not": r"not|cannot|cant|dont|doesnt|didnt|isnt|arent|wasnt|werent|wont|wouldnt|shouldnt|couldnt|hasnt|havent|"
-    r"hadnt|"
-    r"\w{0,12}n't|nicht",
-    "never": r"never|nunca|jamás|niemals|nie",
-    "no": r"no|none|nobody|nothing|nowhere|no-one|neither|nor|ningun[ao]?|ningún|nadie|nada|tampoco|"
-    r"kein(?:e[nrms]?)?|niemand|nichts|weder",
-    "without": r"without|lacks?|lacking|sin|ohne",
-    "stop": r"stop(?:s|ped|ping)?|quit(?:s|ting)?|ceased?|ceases|gave up|giv(?:e|es|ing|en) up|dej(?:ó|é|a|ar|ado) "
-    r"de|aufgehört|hört auf",
-    "except": r"except(?:ing)?|unless|instead of|rather than|other than|but not|excepto|außer",
-    "hardly": r"hardly|barely|scarcely|rarely|seldom|almost|nearly|kaum|apenas|casi",
-    "refuse": r"refus(?:e|es|ed|ing)|declin(?:e|es|ed|ing)|den(?:y|ies|ied|ying)|reject(?:s|ed|ing)?|fail(?:s|ed|"
-    r"ing)?|"
-    r"avoid(?:s|ed|ing)?|cancel(?:s|led|ed|ling|ing)?|miss(?:es|ed)?|prevent(?:s|ed|ing)?",
-    "false": r"false|untrue|wrong|incorrect|fake|falso|falsch",
-    "unable": r"unable|incapable|impossible|unlikely|unsupported|unavailable|disabled?|disables|deprecated",
-}
+POLARITY: Mapping[str, str] = table_of("polarity")
 
 NUMBER_WORDS: Mapping[str, str] = dict(pair.split("=") for pair in words_of("numbers").split())
 
@@ -64,33 +50,8 @@ RELATIVE_TIME = (
 
 FUNCTION_WORDS = frozenset((words_of("function_words")).split())
 
-PERSONS: Mapping[str, str] = {
-    word: person
-    for person, words in {
-        "i": "i i'm i've i'd i'll me my mine myself im ive yo mi mis ich mich mir mein meine",
-        "we": "we we're we've we'll us our ours nosotros wir uns",
-        "you": "you you're you've you'll your yours yourself tú tu usted du dich dir dein deine",
-        "he": "he he's he'll him his himself él er ihn",
-        "she": "she she's she'll her hers herself ella sie",
-        "they": "they they're they've they'll them their theirs ellos ellas",
-    }.items()
-    for word in words.split()
-}
-MODALITY: Mapping[str, str] = {
-    word: kind
-    for kind, words in {
-        "future": "will shall won't gonna i'll we'll you'll he'll she'll they'll",
-        "possible": "may might could maybe perhaps possibly probably likely can",
-        "would": "would wouldn't should shouldn't ought",
-        "must": "must needs need required mandatory",
-        "if": "if whether unless provided assuming",
-        "wish": "want wants wanted hope hopes hoped wish wishes plan plans planned planning intend intends "
-        "considering consider considers thinking wonder wondering dream tried tries try trying",
-        "belief": "think thinks thought believe believes believed guess suppose seems seem apparently allegedly "
-        "supposedly heard claims claimed says said",
-    }.items()
-    for word in words.split()
-}
+PERSONS = _by_word(table_of("persons"))
+MODALITY = _by_word(table_of("modality"))
 
 
 # Doublets (spellings of one word) and scales (words with their opposites) (§6.2, T29). Doublets are few on purpose:
@@ -101,18 +62,7 @@ MODALITY: Mapping[str, str] = {
 _DOUBLETS = words_of("doublets")
 _SCALES = words_of("scales")
 # Phrases with the meaning of one word; replaced before single words are read.
-PHRASES: Mapping[str, str] = {
-    r"close to": "near",
-    r"next to": "beside",
-    r"(?:a lot|lots) of": "many",
-    r"(?:cell|mobile|smart) ?phone": "cellphone",
-    r"(has|have) got": "$1",
-    r"(?:a )?(?:pair|couple) of": "two",
-    r"make ?up": "makeup",
-    r"due to": "because of",
-    r"on to": "onto",
-    r"in to": "into",
-}
+PHRASES: Mapping[str, str] = table_of("phrases_of_one_word")
 # Prefixes that negate a word: "unhappy", "inactive", "disagree".
 TURNING = r"^(?:un|in|im|ir|il|dis|non|de|anti|mis)-?([^\W\d_]{3,})$"
 
@@ -165,50 +115,8 @@ def may_tell_when(text: str) -> bool:
 MES = "enero|febrero|marzo|abril|mayo|junio|julio|agosto|sep?tiembre|octubre|noviembre|diciembre"
 DIA = "lunes|martes|mi[ée]rcoles|jueves|viernes|s[áa]bado|domingo"
 """Months and days of the week as alternatives of a pattern."""
-_WORDS = {
-    "enero": "january", "febrero": "february", "marzo": "march", "abril": "april", "mayo": "may", "junio": "june",
-    "julio": "july", "agosto": "august", "septiembre": "september", "setiembre": "september", "octubre": "october",
-    "noviembre": "november", "diciembre": "december", "lunes": "monday", "martes": "tuesday", "miércoles": "wednesday",
-    "miercoles": "wednesday", "jueves": "thursday", "viernes": "friday", "sábado": "saturday", "sabado": "saturday",
-    "domingo": "sunday", "día": "day", "dia": "day", "días": "days", "dias": "days", "semana": "week",
-    "semanas": "weeks", "mes": "month", "meses": "months", "año": "year", "años": "years", "hora": "hour",
-    "horas": "hours", "primavera": "spring", "verano": "summer", "otoño": "autumn", "invierno": "winter", "un": "a",
-    "una": "a", "unos": "a few", "unas": "a few", "dos": "two", "tres": "three", "cuatro": "four", "cinco": "five",
-    "seis": "six", "siete": "seven", "ocho": "eight", "nueve": "nine", "diez": "ten", "doce": "twelve", "quince": "15",
-    "veinte": "twenty", "treinta": "thirty", "algunos": "a few", "algunas": "a few", "varios": "several",
-    "varias": "several", "este": "this", "esta": "this", "estos": "these", "estas": "these", "hoy": "today",
-    "ayer": "yesterday", "anteayer": "the day before yesterday", "antier": "the day before yesterday",
-    "anoche": "last night", "mañana": "tomorrow", "tarde": "afternoon", "noche": "night", "desde": "since",
-    "hasta": "until", "navidad": "christmas", "nochebuena": "christmas eve", "nochevieja": "new year's eve",
-    "en": "in", "durante": "during", "sobre": "around", "hacia": "around", "para": "by", "y": "and", "a": "to",
-    "al": "to", "de": "", "del": "", "el": "", "la": "", "los": "", "las": "",
-}  # fmt: skip
-_PHRASES = tuple(
-    (re.compile(pattern), english)
-    for pattern, english in (
-        (r"\bpasado mañana\b", "the day after tomorrow"),
-        (r"\b(?:esta|hoy por la|de la|por la|de) mañana\b", "this morning"),
-        (r"\bfin(?:es)? de semana\b", "weekend"),
-        (r"\bpar de\b", "couple of"),
-        (r"\b(?:desde hace|hace ya|llevo|llevamos|lleva|llevan) (.+)", r"for \1 now"),
-        (r"\bhace (?:unas? )?(?:como |casi |aproximadamente )?(.+)", r"\1 ago"),
-        (r"\bdentro de (.+)", r"in \1"),
-        (r"\ba (?:principios|comienzos|inicios) de\b", "early"),
-        (r"\ba mediados de\b", "mid"),
-        (r"\b(?:a |hasta |para )?(?:finales|fines|final) de\b", "end of"),
-        (r"\b(?:el |la )?(?:próxim|proxim)[oa]s? (\w+)", r"next \1"),
-        (r"\b(?:el |la )?(\w+) (?:que viene|próxim[oa]|siguiente|entrante)\b", r"next \1"),
-        (r"\b(?:el |la )?(\w+) pasad[oa]\b", r"last \1"),
-        (r"\b(?:los|las) (?:últim|ultim)[oa]s\b", "the last"),
-        (r"\b(?:los|las) (?:próxim|proxim)[oa]s\b", "the next"),
-        (r"\bantes (?:de|del)\b", "before"),
-        (r"\ba partir (?:de|del)\b", "starting"),
-        (r"\bdel (\d)", r"from \1"),
-        (r"\bde (\w+) a (\w+)", r"from \1 to \2"),
-        (r"\bentre\b", "between"),
-        (r"\baños (\d\d)\b", r"\g<1>s"),
-    )
-)
+_WORDS = _by_word(table_of("english_of_spanish_times"))
+_PHRASES = [(re.compile(spanish), english) for spanish, english in table_of("english_of_spanish_phrases").items()]
 _MARK = re.compile(
     rf"\b(?:{MES}|{DIA}|d[ií]as?|semanas?|mes(?:es)?|años?|primavera|verano|otoño|invierno|hoy|ayer|anteayer|antier|anoche"
     r"|mañana|desde|hasta|navidad|nochebuena|nochevieja|en|entre|hace|principios|mediados|finales)\b"

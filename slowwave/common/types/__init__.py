@@ -1,6 +1,7 @@
 """Answers of the Python API, as plain frozen records that need no other part of the project."""
 
-from .entities import (
+from .answers import (
+    NOTHING_KNOWN,
     Added,
     Artifact,
     Community,
@@ -10,18 +11,15 @@ from .entities import (
     Episode,
     FoundEntity,
     Member,
+    Mention,
     Neighbour,
     Neighbourhood,
     Observation,
     Outcome,
-    Path,
-    RankedEntity,
-)
-from .facts import (
-    NOTHING_KNOWN,
-    Mention,
     Passage,
+    Path,
     Provenance,
+    RankedEntity,
     RecalledFact,
     Recollection,
     Reply,

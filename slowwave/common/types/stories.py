@@ -16,7 +16,7 @@ from slowwave.common.run_counts import shown_counts
 from slowwave.common.text import short_id
 from slowwave.common.timestamps import day_of
 
-from .facts import Mention, Provenance, RecalledFact
+from .answers import Mention, Provenance, RecalledFact
 
 
 @dataclass(frozen=True, slots=True)

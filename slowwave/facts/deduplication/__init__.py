@@ -1,11 +1,9 @@
 """Deduplication: facts that say the same are merged, if the guards agree. In the order in which they run:
 
 - `observations`: is an observation of an entity new, known, or similar to another?
-- `blocking`: which pairs of facts are compared at all?
-- `duplicates`: which of them are duplicates by rule?
+- `duplicates`: which pairs of facts are compared at all, and which of them are duplicates by rule?
 - `pairs_for_a_model`: which other pairs does a model judge?
 - `merged_facts`: what does the merged fact have of each?
-- `verdicts`: which facts does a verdict of a model end, and which pairs wait?
-- `reconciliation_plan`: all changes of a reconciliation, as one plan
+- `reconciliation_plan`: which facts does a verdict of a model end, which pairs wait, and all changes as one plan
 - `artifacts`: the same for documents and pasted texts: duplicates, versions, derivatives
 """

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from slowwave.common.comparison.guards import GUARDS, guards_pass
@@ -26,11 +26,6 @@ WEIGHTS: Mapping[str, float] = {"cosine": 0.5, "shingle_jaccard": 0.3, "title_ja
 NEAR = {"id": pl.String, "head_id": pl.String, "cosine": pl.Float64}
 
 _SUBSTANCE = tuple({guard.name: guard for guard in GUARDS}[name] for name in ("polarity", "quantity", "time", "name"))
-_PAIRS_AT_ONCE = 2000
-_FACTORS = np.array(
-    [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F],
-    dtype=np.uint64,
-)
 _TITLE_WORD = r"[\p{L}\p{N}]+"
 _EDITION = r"(?i)\b(?:v|ver|version|rev|revision|draft|edition)[ ._-]*\d+(?:\.\d+)*\b|\b(?:draft|final|copy|revised)\b"
 _ENDING = r"\.[A-Za-z][A-Za-z0-9]{0,7}$"
@@ -38,12 +33,16 @@ _ENDING = r"\.[A-Za-z][A-Za-z0-9]{0,7}$"
 
 def shingle_jaccard(a: pl.Series, b: pl.Series) -> pl.Series:
     """Jaccard of the runs of five words, pair by pair; a shorter text is one run (S1-17)."""
-    texts = pl.concat([a.alias("text"), b.alias("text")]).unique()
-    known = pl.DataFrame({"text": texts, "runs": _shingles(texts)})
-    pairs = pl.DataFrame({"text": a, "text_b": b})
-    pairs = pairs.join(known, on="text", how="left", maintain_order="left")
-    pairs = pairs.join(known, left_on="text_b", right_on="text", how="left", maintain_order="left", suffix="_b")
-    return pairs.select(jaccard=jaccard_of(pl.col("runs"), pl.col("runs_b")))["jaccard"]
+    both = ((_shingles(text), _shingles(other)) for text, other in zip(a, b, strict=True))
+    shares = [len(one & other) / len(one | other) if one or other else 1.0 for one, other in both]
+    return pl.Series("jaccard", shares, dtype=pl.Float64)
+
+
+@lru_cache(maxsize=16)  # a new text is compared with a few
+def _shingles(text: str) -> frozenset[tuple[str, ...]]:
+    words = re.findall(r"\w+", text.lower())
+    starts = range(max(len(words) - SHINGLE_WORDS, 0) + 1) if words else ()
+    return frozenset(tuple(words[start : start + SHINGLE_WORDS]) for start in starts)
 
 
 def title_jaccard(a: pl.Series, b: pl.Series) -> pl.Series:
@@ -67,48 +66,6 @@ def measure_pairs(artifacts: pl.DataFrame, near: pl.DataFrame, settings: Artifac
     pairs = pairs.sort("id", "head_id").join(sides, on="id", maintain_order="left")
     pairs = pairs.join(sides, left_on="head_id", right_on="id", suffix="_b", maintain_order="left")
     pairs = pairs.filter(pl.col("scope") == pl.col("scope_b"))
-    parts = [_measured(part, settings) for part in pairs.iter_slices(_PAIRS_AT_ONCE)]
-    return pl.concat(parts) if parts else _measured(pairs, settings)
-
-
-def _shingles(texts: pl.Series) -> pl.Series:
-    """Per text the distinct hashes of its runs of five words."""
-    words = (
-        pl.DataFrame({"word": texts.str.to_lowercase().str.extract_all(r"\w+")}).with_row_index("row").explode("word")
-    )
-    words = words.filter(pl.col("word").is_not_null())
-    rows, hashes = words["row"].to_numpy(), words["word"].hash(7).to_numpy()
-    frame = pl.concat([_runs(rows, hashes), _short_runs(words)])
-    lists = frame.group_by("row").agg(pl.col("run").unique())
-    every = pl.DataFrame({"row": pl.int_range(len(texts), dtype=pl.UInt32, eager=True)})
-    found = every.join(lists, on="row", how="left", maintain_order="left")["run"]
-    return found.fill_null([])
-
-
-def _runs(rows: npt.NDArray[np.uint32], hashes: npt.NDArray[np.uint64]) -> pl.DataFrame:
-    count = max(len(rows) - SHINGLE_WORDS + 1, 0)
-    runs = np.zeros(count, np.uint64)
-    for step, factor in enumerate(_FACTORS):
-        runs += hashes[step : step + count] * factor
-    inside = rows[:count] == rows[SHINGLE_WORDS - 1 : SHINGLE_WORDS - 1 + count]
-    return pl.DataFrame({"row": rows[:count][inside], "run": runs[inside]}, schema={"row": pl.UInt32, "run": pl.UInt64})
-
-
-def _short_runs(words: pl.DataFrame) -> pl.DataFrame:
-    short = words.filter(pl.len().over("row") < SHINGLE_WORDS)
-    whole = short.group_by("row", maintain_order=True).agg(pl.col("word").str.join(" "))
-    return whole.select(pl.col("row").cast(pl.UInt32), run=pl.col("word").hash(7))
-
-
-def _title_words(titles: pl.Series) -> pl.Series:
-    bare = titles.str.replace(_ENDING, "").str.to_lowercase().str.replace_all("_", " ", literal=True)
-    words = bare.str.replace_all(_EDITION, " ").str.extract_all(_TITLE_WORD)
-    frame = pl.DataFrame({"words": words, "all": bare.str.extract_all(_TITLE_WORD)})
-    chosen = pl.when(pl.col("words").list.len() > 0).then("words").otherwise("all")
-    return frame.select(words=chosen.list.unique())["words"]
-
-
-def _measured(pairs: pl.DataFrame, settings: ArtifactSettings) -> pl.DataFrame:
     same_file = (pl.col("conversation_id") == pl.col("conversation_id_b")) & pl.all_horizontal(
         pl.col("message_id", "message_id_b").is_null()
     )
@@ -121,6 +78,14 @@ def _measured(pairs: pl.DataFrame, settings: ArtifactSettings) -> pl.DataFrame:
     measured = measured.with_columns(changed=_changed(measured, settings))
     kept = ("id", "head_id", *WEIGHTS, "confidence", "is_same_file", "is_same_type", "changed")
     return measured.select(*kept, relation=_relation(settings))
+
+
+def _title_words(titles: pl.Series) -> pl.Series:
+    bare = titles.str.replace(_ENDING, "").str.to_lowercase().str.replace_all("_", " ", literal=True)
+    words = bare.str.replace_all(_EDITION, " ").str.extract_all(_TITLE_WORD)
+    frame = pl.DataFrame({"words": words, "all": bare.str.extract_all(_TITLE_WORD)})
+    chosen = pl.when(pl.col("words").list.len() > 0).then("words").otherwise("all")
+    return frame.select(words=chosen.list.unique())["words"]
 
 
 def _changed(pairs: pl.DataFrame, settings: ArtifactSettings) -> pl.Series:

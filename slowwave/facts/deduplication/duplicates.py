@@ -1,31 +1,149 @@
-"""Duplicates by rule: seeds, rules, and pairs that need no model (S1-01, S1-04, S1-10, §6.2).
+"""Pairs and duplicates by rule: seeds, close pairs, rules, and pairs that need no model (S1-01 … S1-04, S1-10, §6.2).
 
 A merge needs nearly equal words or meaning *and* every guard. It is not transitive: a fact absorbs only facts that were
-compared with it.
+compared with it. Facts of different scopes never pair (S1-09), nor do structural facts of the graph (T33).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.comparison.guards import guards_pass, is_same_identity, may_yield
-from slowwave.common.comparison.similarity import Vectors, cosines, word_overlap
+from slowwave.common.comparison.guards import (
+    guards_pass,
+    is_same_identity,
+    may_yield,
+    read_amounts,
+    read_polarities,
+    straight,
+)
+from slowwave.common.comparison.similarity import Vectors, close_pairs, cosines, word_overlap
 from slowwave.common.entrenchment import entrenchment_rank
 from slowwave.common.frames import beside
 from slowwave.common.settings import MergeSettings, StewardSettings
+from slowwave.common.words import content_stems
 from slowwave.facts.revision.repetition import with_keys
 
-from .blocking import TOPICS
+PAIRS: frames.Schema = {"a_id": frames.TEXT, "b_id": frames.TEXT, "cosine": frames.NUMBER, "jaccard": frames.NUMBER}
+KINDS = ("relation", "observation", "note")
+"""Kinds of fact that can be duplicates; not structure and similarity (T33)."""
+SEED_MATCHES = 32  # most pairs of seeds for one seed; clusters are much smaller (S1-03)
+
+
+def find_pairs(
+    facts: pl.DataFrame, vectors: npt.NDArray[np.float32], settings: MergeSettings, resolve: float
+) -> pl.DataFrame:
+    """PAIRS with at least one seed, of one scope, with cosine ≥ `resolve`.
+
+    `facts` has id, scope, kind, statement and is_seed, its rows in the order of `vectors` (n, d), unit rows or zero
+    where there is none. A seed keeps its best `max_existing_matches` facts that are not seeds, by (cosine desc, id),
+    or with `rerank` those with the best 0.7 · cosine + 0.3 · Jaccard of `rerank_multiplier` times as many; other seeds
+    do not count (S1-02, S1-12).
+
+    The number of pairs is linear in the seeds: a pair of seeds stays if it is among the best SEED_MATCHES of either.
+    The result is ordered by id and does not depend on the order of the rows.
+    """
+    ordered = facts.with_row_index("row").filter(pl.col("kind").is_in(KINDS)).sort(~pl.col("is_seed"), "id")
+    ordered = ordered.with_columns(place=pl.int_range(pl.len(), dtype=pl.Int32))
+    per_row = settings.max_existing_matches * (settings.rerank_multiplier if settings.rerank else 1)
+    parts = [pl.DataFrame(schema={"first": pl.Int32, "second": pl.Int32, "cosine": pl.Float64})]
+    for scope in ordered.filter(pl.col("is_seed").any().over("scope")).partition_by("scope", maintain_order=True):
+        is_whole = len(scope) == len(vectors) and scope["row"].is_sorted()  # the usual store: nothing is copied
+        own, places = vectors if is_whole else vectors[scope["row"].to_numpy()], scope["place"].to_numpy()
+        near = close_pairs(own, int(scope["is_seed"].sum()), resolve, SEED_MATCHES, per_row)
+        ends = {"first": places[near.first], "second": places[near.second], "cosine": near.cosine}
+        parts.append(pl.DataFrame(ends, schema=parts[0].schema))
+    pairs, ids, texts = pl.concat(parts), ordered["id"], ordered["statement"]
+    pairs = pairs.with_columns(word_overlap(*(texts.gather(pairs[end]) for end in ("first", "second")))["jaccard"])
+    if settings.rerank:
+        is_inner = pl.col("second") < int(ordered["is_seed"].sum())
+        score = 0.7 * pl.col("cosine") + 0.3 * pl.col("jaccard")
+        outer = pairs.filter(~is_inner).sort("first", -score, "second").group_by("first", maintain_order=True)
+        pairs = pl.concat([pairs.filter(is_inner), outer.head(settings.max_existing_matches)])
+    named = pairs.with_columns(one=ids.gather(pairs["first"]), two=ids.gather(pairs["second"]))
+    first, second = pl.min_horizontal("one", "two"), pl.max_horizontal("one", "two")
+    return named.select("cosine", "jaccard", a_id=first, b_id=second).select(*PAIRS).sort("a_id", "b_id")
+
+
+# Topics: pairs of facts about one matter, which share rare words (S1-02, S2-58, S2-62). "The sprint ends on 1 April"
+# and "the sprint was extended" are no near neighbours by meaning alone, nor are a statement and its denial.
+
+
+TOPICS = {"a_id": pl.String, "b_id": pl.String, "cosine": pl.Float64, "jaccard": pl.Float64, "shared": pl.Float64}
+LEAST_SHARED = 4.0  # one word that few facts have, or two that some have
+MATCHES = 12  # most pairs of one seed
+_COMMON = 100  # a word of more facts is too common
+_BACKGROUND = 30  # added to the number of facts, so that weights in small stores are similar
+_WORD_WEIGHT, _MOST_WORDS = 0.03, 15.0
+_NUMBER_WEIGHT, _DENIAL_WEIGHT, _END_WEIGHT = 0.3, 0.15, 0.5
+_ENDS = ("never", "no longer", "used to")
+
+
+def find_topics(facts: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
+    """TOPICS: pairs of one scope with a seed that share rare words; `shared` is the sum of their weights.
+
+    `facts` has id, scope, kind, statement and is_seed, its rows in the order of `vectors`, unit rows or zero.
+    """
+    numbered = facts.with_row_index("row")
+    words = (
+        numbered.select("id", "scope", "is_seed", word=content_stems("statement")).explode("word").drop_nulls("word")
+    )
+    often = words.group_by("scope", "word").agg(often=pl.len()).filter(pl.col("often").is_between(2, _COMMON))
+    weight = ((len(facts) + _BACKGROUND) / pl.col("often")).log()
+    rare = words.join(often, on=["scope", "word"], nulls_equal=True).select(
+        "id", "scope", "is_seed", "word", weight=weight
+    )
+    met = rare.filter("is_seed").join(rare, on=["scope", "word"], nulls_equal=True, suffix="_b")
+    both = met.filter(~pl.col("is_seed_b") | (pl.col("id") < pl.col("id_b")))
+    shared = both.group_by("id", "id_b").agg(shared=pl.col("weight").sum()).filter(pl.col("shared") >= LEAST_SHARED)
+    ends = pl.concat([shared.with_columns(owner="id"), shared.with_columns(owner="id_b")])
+    best = ends.sort("owner", -pl.col("shared"), "id", "id_b").group_by("owner", maintain_order=True).head(MATCHES)
+    pairs = best.unique(["id", "id_b"]).select(
+        "shared", a_id=pl.min_horizontal("id", "id_b"), b_id=pl.max_horizontal("id", "id_b")
+    )
+    sides = beside(pairs, numbered.select("id", "row", "statement"))
+    return sides.with_columns(
+        word_overlap(sides["statement"], sides["statement_b"])["jaccard"],
+        cosine=pl.Series(cosines(vectors, sides["row"].to_numpy(), sides["row_b"].to_numpy()), dtype=pl.Float64),
+    ).select(*TOPICS).sort("a_id", "b_id")  # fmt: skip
+
+
+def with_score(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Pairs with `score`, the priority of a question to a model.
+
+    `pairs` have cosine, shared, statement and statement_b. Different numbers or negations in similar words may be a
+    change or a contradiction; "never" or "no longer" on one side alone is the strongest sign.
+    """
+    texts = [straight(pairs[name]) for name in ("statement", "statement_b")]
+    (amounts, amounts_b), (denials, denials_b) = (
+        [read(text) for text in texts] for read in (read_amounts, read_polarities)
+    )
+    ends = [_tells_an_end(each) for each in (denials, denials_b)]
+    signs = (
+        (_NUMBER_WEIGHT, (amounts.list.len() > 0) & (amounts_b.list.len() > 0) & (amounts != amounts_b)),
+        (_DENIAL_WEIGHT, denials != denials_b),
+        (_END_WEIGHT, ends[0] != ends[1]),
+    )
+    words = pl.col("shared").fill_null(0.0).clip(upper_bound=_MOST_WORDS)
+    score = pl.col("cosine").fill_null(0.0) + _WORD_WEIGHT * words
+    return pairs.with_columns(score=score + sum(weight * sign.cast(pl.Float64) for weight, sign in signs))
+
+
+def _tells_an_end(denials: pl.Series) -> pl.Series:
+    """Whether a text says that something never was or is over; not so "do not stop"."""
+    over = denials.list.set_intersection(list(_ENDS)).list.len() > 0
+    return over | (denials.list.contains("stop") & ~denials.list.contains("not"))
+
 
 # Rules of merging: the least similarity, and the choice of the representative (S1-04, S1-10, S4-08).
 
 
 BY_WORDS, BY_MEANING, BY_USE = "text", "meaning", "use"
-Measure = Callable[[pl.DataFrame], pl.DataFrame]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,13 +151,11 @@ class MergeRule:
     """When two facts are similar enough for the guards, and which of them is the representative.
 
     `is_alike`, over PAIRS: similar enough. `order`, over FACTS with created_at: best representative first, after pinned
-    and better entrenched facts. `measure` adds cosine and jaccard to new pairs (a_id, b_id, cosine where it is known,
-    statement, statement_b). `stage`, over PAIRS: the stage of the merge for the ledger.
+    and better entrenched facts. `stage`, over PAIRS: the stage of the merge for the ledger.
     """
 
     is_alike: pl.Expr
     order: tuple[pl.Expr, ...]
-    measure: Measure
     stage: pl.Expr
 
 
@@ -60,24 +176,15 @@ def by_words(settings: MergeSettings) -> MergeRule:
             pl.col("created_at"),
             pl.col("id"),
         ),
-        _with_words,
         pl.when(has_same_words).then(pl.lit(BY_WORDS)).otherwise(pl.lit(BY_MEANING)),
     )
 
 
-def by_use(settings: StewardSettings, ids: pl.Series, vectors: Vectors) -> MergeRule:
+def by_use(settings: StewardSettings) -> MergeRule:
     """The steward: similar meaning; more recalls are better, then a higher retrieval score, then the older.
 
-    Facts need hit_count and avg_retrieval_score, null where they were never recalled (S4-08). `vectors` (n, d) are the
-    unit rows of the facts `ids`.
+    Facts need hit_count and avg_retrieval_score, null where they were never recalled (S4-08).
     """
-    rows = pl.DataFrame({"id": ids, "row": pl.int_range(len(ids), eager=True)})
-
-    def measured(pairs: pl.DataFrame) -> pl.DataFrame:
-        places = beside(pairs, rows)
-        exact = cosines(vectors, places["row"].to_numpy(), places["row_b"].to_numpy())
-        return _with_words(places.with_columns(cosine=pl.Series(exact, dtype=pl.Float64)))
-
     return MergeRule(
         (pl.col("cosine") >= settings.merge_threshold).fill_null(False),
         (
@@ -86,19 +193,11 @@ def by_use(settings: StewardSettings, ids: pl.Series, vectors: Vectors) -> Merge
             pl.col("created_at"),
             pl.col("id"),
         ),
-        measured,
         pl.lit(BY_USE),
     )
 
 
-def _with_words(pairs: pl.DataFrame) -> pl.DataFrame:
-    return pairs.with_columns(word_overlap(pairs["statement"], pairs["statement_b"])["jaccard"])
-
-
-KINDS = ("relation", "observation", "note")
 MAX_ATTEMPTS = 3  # unusable verdicts about a fact before it is given up (S1-08)
-"""Kinds of fact that can be duplicates; not structure and similarity (T33)."""
-PAIRS: frames.Schema = {"a_id": frames.TEXT, "b_id": frames.TEXT, "cosine": frames.NUMBER, "jaccard": frames.NUMBER}
 UNDECIDED: frames.Schema = {**PAIRS, "guard": frames.TEXT}
 DUPLICATES: frames.Schema = {
     "loser_id": frames.TEXT,
@@ -109,7 +208,6 @@ DUPLICATES: frames.Schema = {
 }
 NOT_SIMILAR = "likeness"
 """The guard of a pair that is not similar enough for a merge without a model."""
-_EQUAL = 1.0 - 1e-6  # cosine of equal vectors in float32
 _COMPARED = (
     "id kind scope subject_id predicate object_id object_text polarity statement entrenchment pinned valid_to day"
 ).split()
@@ -191,16 +289,13 @@ def merge_by(candidates: CandidateSet, rule: MergeRule) -> Merges:
     """The merges of a rule without a model, each checked by the guards.
 
     In order of rank every fact that is not merged yet absorbs the facts that may yield to it; a duplicate absorbs
-    nothing (S4-10). Facts that only a duplicate was compared with are then compared with its representative.
+    nothing (S4-10).
     """
     pairs = _measured(candidates)
     texts = candidates.facts.with_columns(pl.col("statement").fill_null(""))
     ranked = best_first(with_keys(texts), rule)
     guarded = _guarded(pairs, ranked, rule)
     duplicates = _duplicates(guarded, ranked, rule)
-    while len(more := _handed_on(guarded, duplicates, ranked, candidates, rule)):
-        guarded = pl.concat([guarded, _guarded(more, ranked, rule)])
-        duplicates = _duplicates(guarded, ranked, rule)
     gone = duplicates["loser_id"].implode()
     left = guarded.filter(~pl.col("a_id").is_in(gone), ~pl.col("b_id").is_in(gone)).sort("a_id", "b_id")
     return Merges(duplicates, left.select(*UNDECIDED))
@@ -292,37 +387,3 @@ def _stars(edges: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         if representative not in taken and duplicate not in taken:
             taken.add(duplicate)
             yield duplicate, representative
-
-
-def _handed_on(
-    guarded: pl.DataFrame, duplicates: pl.DataFrame, ranked: pl.DataFrame, candidates: CandidateSet, rule: MergeRule
-) -> pl.DataFrame:
-    """New PAIRS: a representative, and a fact that one of its duplicates could have absorbed.
-
-    Of a crowd of equal facts not every pair is measured; a fact measured only with a duplicate would be left out.
-    """
-    seeds = candidates.seeds().implode()
-    alike = guarded.filter(pl.col("guard").is_null())
-    both = pl.concat(
-        [
-            alike.select("cosine", loser_id="a_id", other="b_id"),
-            alike.select("cosine", loser_id="b_id", other="a_id"),
-        ]
-    ).join(duplicates.select("loser_id", "winner_id", twin="cosine"), on="loser_id")
-    named = both.filter(pl.col("other") != pl.col("winner_id")).select(
-        a_id=pl.min_horizontal("winner_id", "other"),
-        b_id=pl.max_horizontal("winner_id", "other"),
-        cosine=pl.when(pl.col("twin") >= _EQUAL).then("cosine"),
-    )
-    fresh = named.group_by("a_id", "b_id").agg(pl.col("cosine").max()).join(guarded, on=["a_id", "b_id"], how="anti")
-    fresh = fresh.filter(pl.col("a_id").is_in(seeds) | pl.col("b_id").is_in(seeds)).sort("a_id", "b_id")
-    texts = frames.beside(fresh, ranked.select("id", "statement"))
-    return rule.measure(texts).select(*PAIRS).filter(rule.is_alike)
-
-
-def standing(merges: Merges, facts: pl.DataFrame) -> Merges:
-    """The merges with both sides still among the facts, and a duplicate that may still yield (T40)."""
-    sides = frames.beside(merges.duplicates, facts.select("id", "pinned", "entrenchment"), "loser_id", "winner_id")
-    there = facts["id"].implode()
-    open_ = merges.undecided.filter(pl.col("a_id").is_in(there), pl.col("b_id").is_in(there))
-    return replace(merges, duplicates=sides.filter(may_yield()).select(*DUPLICATES), undecided=open_)

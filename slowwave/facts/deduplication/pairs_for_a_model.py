@@ -25,24 +25,21 @@ from slowwave.common.comparison.similarity import Vectors
 from slowwave.common.frames import beside
 from slowwave.common.settings import MergeSettings
 
-from .blocking import TOPICS, with_score
-from .duplicates import CandidateSet, Merges, is_open_pair
+from .duplicates import TOPICS, CandidateSet, Merges, is_open_pair, with_score
 
 # Clusters for a model: connected facts, and never too many (S1-03, T28). Two facts with a common neighbour are
 # connected. A component that is too large is cut by average linkage, at a higher threshold each time, until every part
-# fits.
+# fits (decision 8).
 
 
 CLUSTERS = {"cluster": pl.Int64(), "id": pl.String()}
 STEP = 0.05
-PARTITION_FROM = 2000  # facts from which HDBSCAN parts what is connected (S1-03)
-LARGEST_PARTITION = 5000
-"""Average linkage has all distances in memory: 200 MB for 5,000 facts, and eight seconds of HDBSCAN."""
+LARGEST = 5000
+"""Average linkage has all distances in memory, 200 MB for 5,000 facts; a larger component loses its weakest links."""
 _DIGITS = 6  # the precision of a cosine in float32; equal vectors get exactly 1
 _EVEN = 1e-9
 
 Rows = npt.NDArray[np.int64]
-Similarities = npt.NDArray[np.float64]
 
 
 def clusters_of(
@@ -55,13 +52,16 @@ def clusters_of(
     part that was cut reach `resolve` on average. Clusters are numbered from 0 by their smallest id, members sorted by
     id.
     """
-    order = ids.arg_sort()
-    links = _links(ids.gather(order), pairs, settings, resolve)
-    clustering = _Clustering(vectors[order.to_numpy()], links, settings, resolve)
-    parts = sorted((part for part in clustering.parts() if len(part) > 1), key=lambda part: int(part[0]))
+    order, most = ids.arg_sort(), settings.max_cluster_size
+    names, rows = ids.gather(order), vectors[order.to_numpy()]
+    links = _links(names, pairs, settings, resolve)
+    found: list[Rows] = []
+    for component in _connected(np.arange(len(ids)), links):
+        found += [component] if len(component) <= most else _cohesive(component, rows, links, most, resolve, resolve)
+    parts = sorted((part for part in found if len(part) > 1), key=lambda part: int(part[0]))
     numbers = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    rows = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
-    return pl.DataFrame({"cluster": numbers, "id": ids.gather(order).gather(rows)}, schema=CLUSTERS)
+    places = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+    return pl.DataFrame({"cluster": numbers, "id": names.gather(places)}, schema=CLUSTERS)
 
 
 def _links(ids: pl.Series, pairs: pl.DataFrame, settings: MergeSettings, resolve: float) -> pl.DataFrame:
@@ -69,106 +69,60 @@ def _links(ids: pl.Series, pairs: pl.DataFrame, settings: MergeSettings, resolve
     places = pl.DataFrame({"id": ids, "place": np.arange(len(ids))}, schema={"id": pl.String, "place": pl.Int64})
     by_text = (pl.col("jaccard") >= settings.text_dedup).fill_null(False)
     cosine = pl.col("cosine").fill_null(-1.0).round(_DIGITS)
-    linked = pairs.select(
-        "a_id", "b_id", likeness=pl.when(by_text).then(pl.max_horizontal(cosine, "jaccard")).otherwise(cosine),
-        is_text=by_text,
-    ).filter(pl.col("is_text") | (pl.col("likeness") >= resolve))  # fmt: skip
-    named = linked.join(places.rename({"id": "a_id", "place": "a"}), on="a_id").join(
-        places.rename({"id": "b_id", "place": "b"}), on="b_id"
-    )
-    ends = named.select("likeness", "is_text", a=pl.min_horizontal("a", "b"), b=pl.max_horizontal("a", "b"))
-    return ends.filter(pl.col("a") != pl.col("b")).group_by("a", "b").agg(pl.all().max()).sort("a", "b")
+    likeness = pl.when(by_text).then(pl.max_horizontal(cosine, "jaccard")).otherwise(cosine)
+    linked = pairs.select("a_id", "b_id", likeness=likeness, is_text=by_text)
+    named = beside(linked.filter(pl.col("is_text") | (pl.col("likeness") >= resolve)), places)
+    first, second = pl.min_horizontal("place", "place_b"), pl.max_horizontal("place", "place_b")
+    ends = named.select("likeness", "is_text", a=first, b=second).filter(pl.col("a") != pl.col("b"))
+    return ends.group_by("a", "b").agg(pl.all().max()).sort("a", "b")
 
 
-class _Clustering:
-    """The vectors and links of the facts that are clustered, by place."""
+def _connected(members: Rows, links: pl.DataFrame) -> Iterator[Rows]:
+    """The sorted members by what these links connect."""
+    from scipy.sparse import coo_array  # half a second that most runs do not need
+    from scipy.sparse.csgraph import connected_components
 
-    def __init__(self, vectors: Vectors, links: pl.DataFrame, settings: MergeSettings, resolve: float) -> None:
-        self.vectors, self.settings, self.resolve = vectors, settings, resolve
-        self.ends: Rows = links.select("a", "b").to_numpy().astype(np.int64).reshape(-1, 2)
-        self.similarities: Similarities = links["likeness"].to_numpy()
-        self.is_text: npt.NDArray[np.bool_] = links["is_text"].to_numpy()
-        self.first: Rows = np.searchsorted(self.ends[:, 0], np.arange(len(vectors) + 1))
+    size = int(members.max(initial=-1)) + 1
+    inside = links.filter(pl.col("a").is_in(members), pl.col("b").is_in(members))
+    ends = (inside["a"].to_numpy(), inside["b"].to_numpy())
+    graph = coo_array((np.ones(len(inside), dtype=np.int8), ends), shape=(size, size))
+    yield from _groups(members, connected_components(graph, directed=False)[1][members])
 
-    def parts(self) -> Iterator[Rows]:
-        """Sorted places of each part, with single facts."""
-        every = np.arange(len(self.vectors))
-        for component in self._connected(every, self.resolve):
-            if len(component) <= self.settings.max_cluster_size:
-                yield component
-            else:
-                yield from self._cohesive(component, self.resolve)
 
-    def _connected(self, members: Rows, cut: float) -> Iterator[Rows]:
-        """Components of the members by links of at least `cut`; at `resolve`, links by text count too."""
-        from scipy.sparse import coo_array  # half a second that most runs do not need
-        from scipy.sparse.csgraph import connected_components
+def _cohesive(
+    members: Rows, vectors: Vectors, links: pl.DataFrame, most: int, resolve: float, cut: float
+) -> list[Rows]:
+    """The parts of a component by average linkage, a part that is too large again one step higher (S1-03)."""
+    if len(members) > LARGEST and cut < 1.0:
+        strong = links.filter(pl.col("likeness") >= cut + STEP - _EVEN)
+        parts = _connected(members, strong)
+        return [each for part in parts for each in _cohesive(part, vectors, links, most, resolve, cut + STEP)]
+    if len(members) <= 2 or len(members) > LARGEST:
+        return np.array_split(members, -(-len(members) // most))
+    from scipy.cluster.hierarchy import fcluster, linkage
 
-        a, b, link = self._inside(members)
-        strong = self.similarities[link] >= cut - _EVEN
-        if cut <= self.resolve:
-            strong |= self.is_text[link]
-        graph = coo_array((np.ones(strong.sum(), dtype=np.int8), (a[strong], b[strong])), shape=(len(members),) * 2)
-        _, labels = connected_components(graph, directed=False)
-        yield from _groups(members, labels)
+    tree = linkage(_distances(members, vectors, links), method="average")
 
-    def _inside(self, members: Rows) -> tuple[Rows, Rows, Rows]:
-        """The links between the sorted members: both ends by place among them, and the numbers of the links."""
-        starts, counts = self.first[members], self.first[members + 1] - self.first[members]
-        a = np.repeat(np.arange(len(members)), counts)
-        link = np.arange(counts.sum()) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
-        other = self.ends[link, 1]
-        b = np.searchsorted(members, other).clip(max=len(members) - 1)
-        known = members[b] == other
-        return a[known], b[known], link[known]
+    def cut_at(part: Rows, cut: float) -> Iterator[Rows]:
+        labels = fcluster(tree, max(1.0 - cut, 0.0) + _EVEN, criterion="distance")[part]
+        for piece in _groups(part, labels):
+            if len(piece) > most and cut < 1.0:
+                yield from cut_at(piece, min(cut + STEP, 1.0))
+            else:  # indistinguishable facts in equal parts
+                yield from np.array_split(members[piece], -(-len(piece) // most))
 
-    def _cohesive(self, members: Rows, cut: float) -> Iterator[Rows]:
-        """The parts of a component; one that is too large for average linkage is divided first."""
-        if len(members) < 2:
-            return
-        if cut > 1.0:
-            yield from _by_place(members, self.settings.max_cluster_size)
-        elif len(members) > LARGEST_PARTITION:
-            for part in self._connected(members, cut + STEP):
-                yield from self._cohesive(part, cut + STEP)
-        elif len(members) > PARTITION_FROM:
-            for part in _partition(members, self.vectors[members], cut):
-                for component in self._connected(part, cut):
-                    yield from self._linked(component)
-        else:
-            yield from self._linked(members)
+    return list(cut_at(np.arange(len(members)), resolve))
 
-    def _linked(self, members: Rows) -> Iterator[Rows]:
-        """Average linkage, cut at the threshold, and a part that is too large again one step higher (S1-03)."""
-        if len(members) <= 2:
-            yield members
-            return
-        from scipy.cluster.hierarchy import fcluster, linkage
 
-        tree = linkage(self._distances(members), method="average")
-
-        def cut_at(part: npt.NDArray[np.int64], cut: float) -> Iterator[Rows]:
-            labels = fcluster(tree, max(1.0 - cut, 0.0) + _EVEN, criterion="distance")[part]
-            for piece in _groups(part, labels):
-                if len(piece) <= self.settings.max_cluster_size:
-                    yield members[piece]
-                elif cut >= 1.0:
-                    yield from _by_place(members[piece], self.settings.max_cluster_size)
-                else:
-                    yield from cut_at(piece, min(cut + STEP, 1.0))
-
-        yield from cut_at(np.arange(len(members)), self.resolve)
-
-    def _distances(self, members: Rows) -> Similarities:
-        """1 − similarity of all pairs of members, condensed; by Jaccard where the link is by text."""
-        rows = self.vectors[members].astype(np.float64)
-        alike = np.round(rows @ rows.T, _DIGITS)
-        a, b, link = self._inside(members)
-        by_text = self.is_text[link]
-        a, b, link = a[by_text], b[by_text], link[by_text]
-        alike[a, b] = np.maximum(alike[a, b], self.similarities[link])
-        condensed: Similarities = 1.0 - alike[np.triu_indices(len(members), 1)]
-        return condensed.clip(0.0)
+def _distances(members: Rows, vectors: Vectors, links: pl.DataFrame) -> npt.NDArray[np.float64]:
+    """1 − similarity of all pairs of members, condensed; by Jaccard where the link is by text."""
+    rows = vectors[members].astype(np.float64)
+    alike = np.round(rows @ rows.T, _DIGITS)
+    texts = links.filter("is_text", pl.col("a").is_in(members), pl.col("b").is_in(members))
+    a, b = (np.searchsorted(members, texts[end].to_numpy()) for end in ("a", "b"))
+    alike[a, b] = np.maximum(alike[a, b], texts["likeness"].to_numpy())
+    condensed: npt.NDArray[np.float64] = 1.0 - alike[np.triu_indices(len(members), 1)]
+    return condensed.clip(0.0)
 
 
 def _groups(members: Rows, labels: npt.NDArray[np.integer]) -> Iterator[Rows]:
@@ -177,33 +131,6 @@ def _groups(members: Rows, labels: npt.NDArray[np.integer]) -> Iterator[Rows]:
     for group in np.split(members[order], np.flatnonzero(np.diff(labels[order])) + 1):
         if len(group):
             yield group
-
-
-def _by_place(members: Rows, size: int) -> Iterator[Rows]:
-    """Indistinguishable facts in equal parts of at most `size`."""
-    yield from np.array_split(members, -(-len(members) // size))
-
-
-def _partition(members: Rows, vectors: Vectors, cut: float) -> Iterator[Rows]:
-    """The members by HDBSCAN; a noise point is a part of its own.
-
-    On unit vectors a cosine c is the distance sqrt(2(1 − c)). With `min_samples` 1 a point with one near neighbour is
-    not noise, because a single pair is a cluster here. Equal vectors are one point; HDBSCAN takes many of them for
-    noise.
-    """
-    from hdbscan import HDBSCAN
-
-    points, which = np.unique(vectors.round(_DIGITS), axis=0, return_inverse=True)
-    labels = np.zeros(len(points), dtype=np.int64)
-    if len(points) > 2:
-        finder = HDBSCAN(
-            min_cluster_size=2, min_samples=1, metric="euclidean", cluster_selection_method="leaf",
-            cluster_selection_epsilon=float(np.sqrt(2.0 * (1.0 - cut))), allow_single_cluster=True, core_dist_n_jobs=1,
-        )  # fmt: skip
-        labels = finder.fit_predict(points)
-    noise = labels < 0
-    labels[noise] = labels.max(initial=-1) + 1 + np.arange(noise.sum())
-    yield from _groups(members, labels[which])
 
 
 Mode = Literal["auto", "pairwise", "cluster"]

@@ -2,13 +2,13 @@
 
 Rules retire duplicates, never contradictions; a model's verdicts may also end facts that newer ones update or correct.
 Merges by rule are in `duplicates`, questions and verdicts in `pairs_for_a_model`, clusters and merge provenance in
-`merged_facts`, ended facts and pair decisions in `verdicts`. `tasks/nightly/fact_reconciliation` carries the plan out,
-for the flow `consolidate` and after each ingest.
+`merged_facts`. `tasks/nightly/fact_reconciliation` carries the plan out, for the flow `consolidate` and after each
+ingest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -16,14 +16,18 @@ from functools import partial
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.decisions import Row, decision, decision_frame
+from slowwave.common.decisions import decision, decision_frame, noted
 from slowwave.common.records import CONSOLIDATED, DEDUP, REDUNDANT
 from slowwave.common.settings import MergeSettings
 from slowwave.common.text import row_id
-from slowwave.common.validity import is_live
-from slowwave.facts.revision.application import Surroundings, ledger_rows, with_marks, with_supersessions
+from slowwave.common.validity import is_live, is_out_of_order
+from slowwave.facts.revision.application import Surroundings, known_facts, ledger_rows, with_marks, with_supersessions
+from slowwave.facts.revision.conflicts import KIND as CONFLICT
+from slowwave.facts.revision.mutual_exclusion import is_lasting, names_of
+from slowwave.facts.revision.revision_state import Fact, RevisionState, Supersessions
+from slowwave.facts.revision.supersession import KNOWN, READ, close, mark_dependents
 
-from .duplicates import BY_USE, BY_WORDS, MAX_ATTEMPTS, CandidateSet, Merges, standing
+from .duplicates import BY_USE, BY_WORDS, MAX_ATTEMPTS, CandidateSet, Merges, is_redundancy
 from .merged_facts import (
     ClusterMerge,
     aspects_of,
@@ -34,11 +38,190 @@ from .merged_facts import (
     reworded_facts,
     with_merge_provenance,
 )
-from .pairs_for_a_model import JudgedPair, Merge, allowed_merges
-from .verdicts import Settled, end_by_verdicts, pair_rows
+from .pairs_for_a_model import CONTRADICTS, CORRECTS, UPDATES, JudgedPair, Merge, allowed_merges
+
+# What follows from the verdicts of a model about pairs (S1-13, S2-14, S2-58): facts that newer ones update or correct
+# end, contradictions stay, and each pair has an outcome.
+
+
+_REASONS = {UPDATES: "temporal_change", CORRECTS: "correction"}
+_CLASH = "A model says that both cannot be true, and nothing tells which is wrong: both stay."
+Row = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Endings:
+    """Facts that verdicts close, their suspect dependents, and the pairs that contradict each other and stay.
+
+    `marks`: (id, suspect_of). `decisions` are rows as `RevisionState` notes them.
+    """
+
+    supersessions: Supersessions
+    marks: pl.DataFrame
+    decisions: tuple[Row, ...]
+    clashes: frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The answers of a model about pairs: all verdicts, the merges among them, and the facts that they end."""
+
+    judged: tuple[JudgedPair, ...]
+    same: tuple[Merge, ...]
+    ended: Endings
+
+
+def end_by_verdicts(
+    judged: Sequence[JudgedPair], roots: Mapping[str, str], near: Surroundings, model: str, now: datetime
+) -> Endings:
+    """End the facts that newer facts update or correct, the earliest change first.
+
+    `roots`: duplicate → last representative, which takes its place. If rank forbids the change (S1-22), or the older
+    fact was repeated since, both stay as a contradiction for a person.
+    """
+    known = known_facts(near, now)
+    facts: dict[str, Fact] = {row["id"]: row for row in known.select(KNOWN).iter_rows(named=True)}
+    state, clashes, clash_rows = RevisionState(now, facts), set[tuple[str, str]](), list[Row]()
+    pairs = [
+        each for each in judged if each.verdict in (UPDATES, CORRECTS, CONTRADICTS) and {*each.ids} <= facts.keys()
+    ]
+    for each in sorted(pairs, key=lambda each: (facts[each.second]["said_at"], facts[each.first]["said_at"], each.ids)):
+        old, new = (facts[roots.get(id_, id_)] for id_ in (each.first, each.second))
+        if old is new or not (state.is_open(old) and state.is_open(new)):
+            continue
+        if each.verdict == CONTRADICTS or is_out_of_order(facts[each.second]["said_at"], old["said_at"]):
+            clash_rows.append(noted("contradict", old["id"], [old["id"], new["id"]], [], _CLASH, model=model))
+        else:
+            own = {name: facts[each.second][name] for name in ("said_at", "valid_from", "entrenchment")}
+            if (
+                own["valid_from"] <= old["valid_from"]
+            ):  # a later message about an earlier time: the old fact held until that message
+                own["valid_from"] = own["said_at"]
+            kind = CORRECTS if is_lasting(old["predicate"] or "") else each.verdict  # nobody is born twice
+            directive = {"action": "supersede", "reason": _REASONS[kind]}
+            close(state, directive, {**new, **own}, new, old)
+        if state.is_open(old) and state.is_open(new):
+            clashes.add((min(old["id"], new["id"]), max(old["id"], new["id"])))
+    supersessions = state.supersessions()
+    gone = [*supersessions.facts["id"], *roots]
+    marks, suspects = mark_dependents(
+        supersessions.retired,
+        known.select(READ),
+        known.filter("is_live", ~pl.col("id").is_in(gone)).select(READ),
+        near.facts,
+        near.lineage,
+        frames.empty(frames.FACT_EVIDENCE),
+        names_of(near.entities, near.aliases),
+    )
+    by_model = {"decided_by": "model", "model": model}
+    closed = [{**row, **by_model} if row["ids_out"] else row for row in supersessions.decisions]
+    return Endings(supersessions, marks, (*closed, *clash_rows, *suspects), frozenset(clashes))
+
+
+# The outcome of each pair, as it is stored.
+
+
+SUPERSEDE, KEEP_ALL, PENDING, FAILED = "supersede", "keep_all", "pending", "failed"
+_OUTCOMES = {"a_id": pl.String, "b_id": pl.String, "kind": pl.String, "outcome": pl.String}
+
+
+def pair_rows(
+    candidates: CandidateSet,
+    merges: Merges,
+    done: ClusterMerge,
+    answers: Settled,
+    settings: MergeSettings,
+    prompt_version: str,
+    now: datetime,
+    parts: bool = True,
+) -> pl.DataFrame:
+    """PAIR_DECISIONS that are new or change: verdicts, failures, and, without a model, pairs that wait for one.
+
+    With `parts` a waiting pair counts as kept if a model judged both its facts in other pairs, but not this pair.
+    """
+    measured = _measures(candidates, merges)
+    judged = _judged_pairs(candidates, answers).join(measured, on=["a_id", "b_id"], how="left")
+    judged = judged.with_columns(decided_by=pl.lit("model"), prompt_version=pl.lit(prompt_version))
+    left = pl.DataFrame(schema=judged.schema) if prompt_version else _waiting_pairs(candidates, merges, done, settings)
+    known = candidates.decided.filter(is_redundancy())
+    fresh = frames.conform(left, judged.schema).join(known, on=["a_id", "b_id"], how="anti")
+    rest = known.join(judged, on=["a_id", "b_id"], how="anti")
+    settled = _no_longer_pending(rest, candidates, done, answers.judged, parts and bool(prompt_version))
+    rows = pl.concat([part.select(*judged.columns) for part in (judged, fresh, settled)]).sort("a_id", "b_id", "kind")
+    ids = [row_id("pd", *key) for key in rows.select("a_id", "b_id", "kind").iter_rows()]
+    stamped = rows.with_columns(id=pl.Series(ids, dtype=pl.String), at=pl.lit(now, dtype=frames.TIME))
+    return frames.conform(stamped, frames.PAIR_DECISIONS).select(*frames.PAIR_DECISIONS)
+
+
+def _measures(candidates: CandidateSet, merges: Merges) -> pl.DataFrame:
+    """(a_id, b_id, cosine, jaccard, guard) of every measured pair."""
+    a, b = pl.min_horizontal("a_id", "b_id"), pl.max_horizontal("a_id", "b_id")
+    columns = ["a_id", "b_id", "cosine", "jaccard"]
+    every = pl.concat([part.select(*columns) for part in (candidates.pairs, candidates.topics)])
+    pairs = every.group_by(a.alias("a_id"), b.alias("b_id")).agg(pl.col("cosine", "jaccard").max())
+    return pairs.join(merges.undecided.select("a_id", "b_id", "guard"), on=["a_id", "b_id"], how="left")
+
+
+def _judged_pairs(candidates: CandidateSet, answers: Settled) -> pl.DataFrame:
+    """(a_id, b_id, kind, outcome) of the pairs with an answer.
+
+    A contradiction waits until something settles it; one that a rule left open is settled by a verdict.
+    """
+    merged = {each.judged.ids for each in answers.same if each.representative}
+    closed = set(answers.ended.supersessions.facts["id"])
+    rows: dict[tuple[str, str, str], str] = {(*pair, CONFLICT): PENDING for pair in answers.ended.clashes}
+    flagged = candidates.decided.filter(kind=CONFLICT, outcome=PENDING)
+    open_ = set(flagged.select("a_id", "b_id").iter_rows())
+    for each in answers.judged:
+        if each.verdict:
+            outcome = SUPERSEDE if each.ids in merged or closed & {*each.ids} else KEEP_ALL
+            rows[*each.ids, "redundant"] = outcome
+            if each.ids in open_:
+                rows.setdefault((*each.ids, CONFLICT), outcome)
+        elif each.error:
+            rows[*each.ids, "redundant"] = FAILED
+    return pl.DataFrame([(*key, outcome) for key, outcome in rows.items()], schema=_OUTCOMES, orient="row")
+
+
+def _waiting_pairs(
+    candidates: CandidateSet, merges: Merges, done: ClusterMerge, settings: MergeSettings
+) -> pl.DataFrame:
+    """The best undecided pair of each seed, with the guard that prevented the merge."""
+    gone, seeds = pl.Series(list(done.steps), dtype=pl.String).implode(), candidates.seeds()
+    alike = (pl.col("cosine") >= (settings.resolve_cosine or 0.0)) | (pl.col("jaccard") >= settings.text_dedup)
+    there = merges.undecided.filter(alike.fill_null(False), ~pl.col("a_id").is_in(gone), ~pl.col("b_id").is_in(gone))
+    both = pl.concat([there.with_columns(seed="a_id"), there.with_columns(seed="b_id")])
+    mine = both.filter(pl.col("seed").is_in(seeds.implode()))
+    best = mine.sort(-pl.col("cosine").fill_null(-1.0), -pl.col("jaccard").fill_null(-1.0), "a_id", "b_id")
+    rows = best.unique("seed", keep="first", maintain_order=True).unique(["a_id", "b_id"], maintain_order=True)
+    return rows.drop("seed").with_columns(
+        kind=pl.lit("redundant"), outcome=pl.lit(PENDING), decided_by=pl.lit("rule"), prompt_version=pl.lit("")
+    )
+
+
+def _no_longer_pending(
+    known: pl.DataFrame, candidates: CandidateSet, done: ClusterMerge, judged: Sequence[JudgedPair], parts: bool
+) -> pl.DataFrame:
+    """Pairs that need not wait any longer: a side was merged, or other pairs of both sides were judged."""
+    gone = pl.Series(list(done.supersessions()["id"]), dtype=pl.String).implode()
+    waiting = known.filter(pl.col("outcome").is_in([PENDING, FAILED]))
+    is_gone = pl.col("a_id").is_in(gone) | pl.col("b_id").is_in(gone)
+    open_ = [id_ for each in judged if not each.verdict for id_ in each.ids]
+    looked = candidates.seeds().filter(~candidates.seeds().is_in(open_)).implode()
+    is_parted = pl.lit(parts) & pl.col("a_id").is_in(looked) & pl.col("b_id").is_in(looked)
+    return waiting.filter(is_gone | is_parted).with_columns(
+        kind=pl.lit("redundant"),
+        outcome=pl.when(is_gone).then(pl.lit(SUPERSEDE)).otherwise(pl.lit(KEEP_ALL)),
+        decided_by=pl.lit("rule"),
+    )
+
+
+# The plan.
+
 
 MAX_REASON = 500
-_Named = tuple[str, str, list[str], list[str], str]  # action, subject, ids in, ids out, reason
+_SAME = "A model says that they say the same."
+_ONE_NOTE = "One note says what it and those it absorbed say."
 
 
 def decisions_of(
@@ -53,27 +236,26 @@ def decisions_of(
     """DECISIONS: one per representative of a rule, one per pair that a model merged, ended or could not judge, or whose
     merge a guard refused, one per new wording. Pairs that are kept apart are only in PAIR_DECISIONS."""
     new = dict(done.reworded().select("root_id", "target_id").iter_rows())
-    taken = {
-        (duplicate, representative)
-        for duplicate, representative in done.steps.items()
-        if done.how[duplicate] == CONSOLIDATED
-    }
     by_model = partial(decision, now=now, decided_by="model", model=model)
-    seen = {"prompt_version": prompt_version}
-    one_note = "One note says what it and those it absorbed say."
-    rows = [
-        *_merged(done, merges, settings, new, now),
-        *(
-            by_model(*_absorbed(each, new), measures=seen)
-            for each in answers.same
-            if (each.duplicate, each.representative) in taken
-        ),
-        *(by_model(*_kept(each), measures=seen) for each in answers.same if each.guard),
-        *(by_model(*_failed(each), measures=_attempts(each, done) | seen) for each in answers.judged if each.error),
-        *(
-            decision("create", target, [root], [target], one_note, now, {"reason": DEDUP})
-            for root, target in new.items()
-        ),
+    seen: dict[str, object] = {"prompt_version": prompt_version}
+    rows = _merged(done, merges, settings, new, now)
+    for each in answers.same:
+        both = [each.judged.first, each.judged.second]
+        stays, goes = new.get(each.representative, each.representative), each.duplicate
+        if done.how.get(goes) == CONSOLIDATED and done.steps[goes] == each.representative:
+            rows.append(by_model("absorb", stays, [each.representative, goes], [stays, goes], _SAME, measures=seen))
+        if each.guard:
+            reason = f"A model says that they say the same, but a guard keeps them apart ({each.guard})."
+            rows.append(by_model("keep", both[0], both, [], reason, measures=seen))
+    for pair in answers.judged:
+        if pair.error:
+            tried = done.facts.filter(pl.col("id").is_in(pair.ids))["consolidation_attempts"].fill_null(0).max()
+            counted = {"attempts": 1 + int(str(tried or 0)), "max_attempts": MAX_ATTEMPTS}
+            reason = f"No usable answer: {pair.error}"[:MAX_REASON]
+            both = [pair.first, pair.second]
+            rows.append(by_model("fail", pair.first, both, [], reason, measures=counted | seen))
+    rows += [
+        decision("create", target, [root], [target], _ONE_NOTE, now, {"reason": DEDUP}) for root, target in new.items()
     ]
     ended = ledger_rows(list(answers.ended.decisions), now)
     made = decision_frame(rows).unique("id", keep="last", maintain_order=True)
@@ -82,66 +264,28 @@ def decisions_of(
 
 def _merged(
     done: ClusterMerge, merges: Merges, settings: MergeSettings, new: dict[str, str], now: datetime
-) -> list[Row]:
+) -> list[dict[str, object]]:
+    """One row per representative of a rule, with thresholds, and the hit counts where these ordered the facts."""
     taken = [id_ for id_, how in done.how.items() if how == DEDUP]
     groups = merges.duplicates.filter(pl.col("loser_id").is_in(taken)).sort("winner_id", "loser_id")
-    return [
-        decision(
-            "absorb",
-            new.get(representative, representative),
-            [representative, *duplicates],
-            [new.get(representative, representative), *duplicates],
-            _reason(set(stages)),
-            now,
-            {
-                "cosine": cosines,
-                "jaccard": jaccards,
-                **_seen(set(stages), [representative, *duplicates], done, settings),
-                "stage": sorted(set(stages)),
-            },
-        )
-        for representative, duplicates, cosines, jaccards, stages in groups.group_by("winner_id", maintain_order=True)
-        .agg("loser_id", "cosine", "jaccard", "stage")
-        .iter_rows()
-    ]
+    hits = dict(done.facts.select("id", "hit_count").iter_rows()) if "hit_count" in done.facts.columns else {}
+    grouped = groups.group_by("winner_id", maintain_order=True).agg("loser_id", "cosine", "jaccard", "stage")
+    rows = []
+    for representative, losers, cosines, jaccards, stages in grouped.iter_rows():
+        ids, stays = [representative, *losers], new.get(representative, representative)
+        limits: dict[str, object] = {"merge_cosine": settings.merge_cosine, "text_dedup": settings.text_dedup}
+        if {*stages} == {BY_USE}:
+            limits = {"merge_threshold": settings.merge_cosine, "hit_count": [hits[id_] or 0 for id_ in ids]}
+        measures = {"cosine": cosines, "jaccard": jaccards, **limits, "stage": sorted({*stages})}
+        reason = _REASON.get("".join({*stages}), "The same meaning, and every guard agrees.")
+        rows.append(decision("absorb", stays, ids, [stays, *losers], reason, now, measures))
+    return rows
 
 
-def _seen(stages: set[str], ids: list[str], done: ClusterMerge, settings: MergeSettings) -> dict[str, object]:
-    """The thresholds of the rule, and the hit counts that ordered the facts, which are not in FACTS."""
-    if stages != {BY_USE}:
-        return {"merge_cosine": settings.merge_cosine, "text_dedup": settings.text_dedup}
-    hits = dict(done.facts.filter(pl.col("id").is_in(ids)).select("id", pl.col("hit_count").fill_null(0)).iter_rows())
-    return {"merge_threshold": settings.merge_cosine, "hit_count": [hits[id_] for id_ in ids]}
-
-
-def _reason(stages: set[str]) -> str:
-    if stages == {BY_USE}:
-        return "The same meaning, and every guard agrees; what was recalled more stays, then what is older."
-    if stages == {BY_WORDS}:
-        return "The same in nearly the same words, and every guard agrees."
-    return "The same meaning, and every guard agrees."
-
-
-def _absorbed(each: Merge, new: dict[str, str]) -> _Named:
-    representative = new.get(each.representative, each.representative)
-    same = "A model says that they say the same."
-    return "absorb", representative, [each.representative, each.duplicate], [representative, each.duplicate], same
-
-
-def _kept(each: Merge) -> _Named:
-    reason = f"A model says that they say the same, but a guard keeps them apart ({each.guard})."
-    return "keep", each.judged.first, [each.judged.first, each.judged.second], [], reason
-
-
-def _failed(each: JudgedPair) -> _Named:
-    return "fail", each.first, [each.first, each.second], [], f"No usable answer: {each.error}"[:MAX_REASON]
-
-
-def _attempts(each: JudgedPair, done: ClusterMerge) -> dict[str, object]:
-    tried = done.facts.filter(pl.col("id").is_in(list(each.ids)))["consolidation_attempts"].fill_null(0).max()
-    return {"attempts": 1 + int(str(tried or 0)), "max_attempts": MAX_ATTEMPTS}
-
-
+_REASON = {
+    BY_USE: "The same meaning, and every guard agrees; what was recalled more stays, then what is older.",
+    BY_WORDS: "The same in nearly the same words, and every guard agrees.",
+}
 MAX_ERROR = 500
 _NOWHERE = Surroundings()
 _COMPARED = (
@@ -181,19 +325,6 @@ class ReconciliationPlan:
         }
 
 
-def only_live(
-    candidates: CandidateSet, merges: Merges, judged: Sequence[JudgedPair], live_ids: pl.Series
-) -> tuple[CandidateSet, Merges, tuple[JudgedPair, ...]]:
-    """The arguments without facts that are no longer live; a question about one of them does not count (T40).
-
-    For live facts with changes, first replace the rows: `replace(candidates, facts=…)`.
-    """
-    there = set(live_ids)
-    left = replace(candidates, facts=candidates.facts.filter(pl.col("id").is_in(live_ids.implode())))
-    answers = tuple(each if there.issuperset(each.ids) else JudgedPair(each.first, each.second) for each in judged)
-    return left, standing(merges, left.facts), answers
-
-
 def plan_reconciliation(
     candidates: CandidateSet,
     merges: Merges,
@@ -212,16 +343,18 @@ def plan_reconciliation(
     """All changes by merges and verdicts.
 
     `evidence` is FACT_EVIDENCE and `aspects` FACT_ASPECTS of the candidate set, `near` the stored rows near the facts
-    of verdicts. `judged` has every planned question, also unasked ones, whose facts stay unmarked for the next run.
+    of verdicts. `judged` has every planned question, also unasked ones, whose facts stay unmarked for the next run;
+    one about a fact that is no longer live does not count (T40).
     With an empty `prompt_version` there is no model: the best pair of each seed waits. Without `marks` no fact counts
     as consolidated or tried: a later consolidation decides that (§6.5).
     """
     live = candidates.facts.filter(is_live(now))
-    candidates, merges, judged = only_live(candidates, merges, judged, live["id"])
+    there, candidates = set(live["id"]), replace(candidates, facts=live)
+    judged = tuple(each if there.issuperset(each.ids) else JudgedPair(each.first, each.second) for each in judged)
     same = allowed_merges(judged, live)
     done = merge_clusters(live, merges, [(each.duplicate, each.representative) for each in same if each.representative])
     ended = end_by_verdicts(judged, done.roots(), near, model, now)
-    answers = Settled(tuple(judged), same, ended)
+    answers = Settled(judged, same, ended)
     worth = merge_provenance(done, evidence)
     facts = with_merge_provenance(done, worth, now)
     if marks:

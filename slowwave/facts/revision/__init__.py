@@ -15,5 +15,5 @@
 - `supersession`: what ends a fact, and what becomes doubtful with it?
 - `application`: which candidates become facts? It calls most of the above.
 
-Facts also end by verdicts of a model about pairs of facts: `slowwave/facts/deduplication/verdicts`.
+Facts also end by verdicts of a model about pairs of facts: `slowwave/facts/deduplication/reconciliation_plan`.
 """

@@ -278,8 +278,7 @@ def _contained(everyone: pl.DataFrame, settings: EvaluateSettings) -> pl.DataFra
     rows = everyone.sort("place")
     owners = rows.select(owner=pl.struct("scope", "owner_entity_id").rank("dense"))["owner"].to_numpy()
     known, texts, ids = (rows["place"] < 0).sum(), rows["statement"], rows["id"]
-    found = contained_pairs(texts, owners, SimilarityThresholds.of(settings), int(known))
-    pairs = pl.concat([pl.DataFrame(schema={"a": pl.UInt32, "b": pl.UInt32}), *found])
+    pairs = contained_pairs(texts, owners, SimilarityThresholds.of(settings), int(known))
     share = word_overlap(texts.gather(pairs["a"]), texts.gather(pairs["b"]))["containment"]
     return pairs.select(id=ids.gather(pairs["b"]), target_id=ids.gather(pairs["a"]), share=share)
 

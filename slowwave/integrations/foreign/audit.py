@@ -20,7 +20,7 @@ from slowwave.common.lexicon.statement_words import POLARITY
 from slowwave.common.settings import EvaluateSettings, MergeSettings, Settings
 from slowwave.common.text import normalise_name, statement_hash
 from slowwave.common.words import content_stems
-from slowwave.facts.deduplication.blocking import find_pairs
+from slowwave.facts.deduplication.duplicates import find_pairs
 from slowwave.reading.filters.injection import injection_reasons
 from slowwave.reading.filters.redaction import redact_all
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from slowwave.common.errors import UnknownName, UnusableInput
-from slowwave.common.text import normalise_name, readable
+from slowwave.common.text import digest, normalise_name, readable
 
 from .records import (
     Drafts,
@@ -243,8 +243,10 @@ def _mem0_relation(drafts: Drafts, place: str, item: Item) -> None:
     drafts.entities += [
         entity(place, name, kind, spaced=True, seen_at=seen) for name, kind in zip((source, target), kinds, strict=True)
     ]
+    source, target = names
     drafts.claim(
-        place, *names, relation, confidence=share_of(item, "confidence"),
+        place, source, target, relation, key=digest(source, target, relation, size=8),
+        confidence=share_of(item, "confidence"),
         valid_from=moment_of(drafts, place, item, "valid_at", "created_at"),
         valid_to=moment_of(drafts, place, item, "invalid_at", "invalidated_at"), stated_at=seen,
         group=name_of(item, "user_id", "agent_id"),

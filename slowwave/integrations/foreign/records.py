@@ -11,7 +11,7 @@ import polars as pl
 
 from slowwave.common import frames
 from slowwave.common.lexicon.labels import canonical_type, label_key
-from slowwave.common.text import readable
+from slowwave.common.text import digest, normalise_name, readable
 from slowwave.common.timestamps import parse_time
 from slowwave.reading.ingestion.transcripts import display_name, first, label
 
@@ -95,9 +95,10 @@ class Drafts:
         """Note a claim: an observation, or with a target a relation, which may have no sentence of its own."""
         says = statement or relation_sentence(subject, relation, target or subject)
         ends = [normalise_name(end) for end in (subject, target or "")]
+        own = (ends[0], statement) if target is None else (ends[0], relation, ends[1])
         self.claims.append(
             {
-                "place": place, "key": key or digest(*ends, relation, statement, size=8),
+                "place": place, "key": key or digest(*own, size=8),
                 "kind": "observation" if target is None else "relation", "subject": subject, "relation": relation,
                 "object": target, "statement": says, **more,
             }

@@ -10,16 +10,17 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from slowwave.common.lexicon.given_names import is_given_name
+from slowwave.common.lexicon import words_of
 from slowwave.common.lexicon.statement_words import PERSONS
 from slowwave.common.records import Turn, Window
-from slowwave.common.text import cut_bytes, sentences
+from slowwave.common.text import cut_bytes, plain_letters, sentences, word_set
 from slowwave.reading.filters import durability
 
 from . import names
 from .dates import find_hint
 
 MAX_STATEMENT_BYTES = 2048
+_GIVEN_NAMES = word_set(words_of("given_names"))
 JOIN_CHARS = 60
 """Neighbouring sentences up to this length together make one quotation; of a long message up to a tenth of it."""
 _MOST_JOINED = 1500
@@ -171,3 +172,8 @@ def note_type(turn: Turn) -> str:
     pronoun = _HE_OR_SHE.search(text)
     is_meant = pronoun and not names.spot(text[: pronoun.start()])
     return "person" if is_meant or re.search(rf"\b{given}\b", text) else "file"
+
+
+def is_given_name(word: str) -> bool:
+    """Whether a capitalised word is a common given name, with or without its accents: who has one is a person."""
+    return word[:1].isupper() and plain_letters(word).lower() in _GIVEN_NAMES

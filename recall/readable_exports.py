@@ -1,0 +1,278 @@
+"""Exports for people and other programs: the graph of a memory, and a page for each entity. They cannot be imported."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+import polars as pl
+
+from slowwave.common.text import readable
+from slowwave.common.validity import live_sql
+from slowwave.graph.graph import NAMED_WITH
+from storage.reembedding import batches
+from storage.snapshots import Snapshot
+
+# A memory as GraphML: entities are nodes, live relations are edges; opens in Gephi, yEd, networkx, igraph.
+
+
+_NODE = {"name": "string", "type": "string", "observations": "string", "first_seen": "string", "last_seen": "string"}
+_EDGE = {
+    "relation": "string", "statement": "string", "confidence": "double", "evidence": "long", "polarity": "string",
+    "valid_from": "string", "valid_to": "string", "fact": "string",
+}  # fmt: skip
+_FACTS = (
+    "id", "subject_id", "object_id", "predicate", "statement", "confidence", "evidence_count", "polarity", "valid_from",
+    "valid_to",
+)  # fmt: skip
+_HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
+
+
+def write_graph(snapshot: Snapshot, now: datetime, path: Path) -> dict[str, int]:
+    """Write the graph; returns how many nodes and edges. A fact about one entity alone is an attribute of it.
+
+    `observations` counts these.
+    """
+    counts = Counter[str]()
+    with path.open("w", encoding="utf-8") as file:
+        file.write(_HEAD)
+        for kind, columns in (("node", _NODE), ("edge", _EDGE)):
+            file.writelines(
+                f'<key id="{kind}_{name}" for="{kind}" attr.name="{name}" attr.type="{type_}"/>\n'
+                for name, type_ in columns.items()
+            )
+        file.write('<graph id="memory" edgedefault="directed">\n')
+        nodes = _put(file, _nodes(snapshot, now, counts))
+        edges = _put(file, _edges(snapshot, now))
+        _put(file, _mentions(snapshot, now))
+        file.write("</graph>\n</graphml>\n")
+    return {"entities": nodes, "facts": edges, "observations": counts["observations"]}
+
+
+def _put(file: Any, lines: Iterator[str]) -> int:
+    count = 0
+    for line in lines:
+        file.write(line)
+        count += 1
+    return count
+
+
+def _nodes(snapshot: Snapshot, now: datetime, counts: Counter[str]) -> Iterator[str]:
+    columns = ["id", "name", "entity_type", "first_seen_at", "last_seen_at"]
+    for rows in batches(snapshot, "entities", columns):
+        about = snapshot.by_ids(
+            "facts",
+            rows["id"],
+            ["subject_id", "statement"],
+            key="subject_id",
+            where=f"{live_sql(now)} AND object_id IS NULL",
+        )
+        statements = dict(about.group_by("subject_id").agg(pl.col("statement").sort()).iter_rows())
+        for id_, name, type_, first, last in rows.select(columns).iter_rows():
+            lines = statements.get(id_, [])
+            counts["observations"] += len(lines)
+            data = {"name": name, "type": type_, "observations": "\n".join(lines), "first_seen": first,
+                    "last_seen": last}  # fmt: skip
+            yield f"<node id={quoteattr(_plain(id_))}>{_data('node', data)}</node>\n"
+
+
+def _edges(snapshot: Snapshot, now: datetime) -> Iterator[str]:
+    where = f"{live_sql(now)} AND subject_id IS NOT NULL AND object_id IS NOT NULL"
+    for rows in batches(snapshot, "facts", list(_FACTS), where):
+        for fact in rows.iter_rows(named=True):
+            values = {
+                "relation": fact["predicate"],
+                "statement": fact["statement"],
+                "confidence": fact["confidence"],
+                "evidence": fact["evidence_count"],
+                "polarity": fact["polarity"],
+                "valid_from": fact["valid_from"],
+                "valid_to": fact["valid_to"],
+                "fact": fact["id"],
+            }
+            yield _edge(fact["id"], fact["subject_id"], fact["object_id"], values)
+
+
+def _mentions(snapshot: Snapshot, now: datetime) -> Iterator[str]:
+    """A line for each further entity that a fact names."""
+    where = f"{live_sql(now)} AND subject_id IS NOT NULL AND array_length(mentions) > 0"
+    for rows in batches(snapshot, "facts", ["id", "subject_id", "mentions"], where):
+        for fact, subject, named in rows.select("id", "subject_id", "mentions").iter_rows():
+            for number, other in enumerate(named):
+                yield _edge(f"{fact}.{number}", subject, other, {"relation": NAMED_WITH, "fact": fact})
+
+
+def _edge(name: str, source: str, target: str, values: Mapping[str, Any]) -> str:
+    ends = f"source={quoteattr(_plain(source))} target={quoteattr(_plain(target))}"
+    return f"<edge id={quoteattr(_plain(name))} {ends}>{_data('edge', values)}</edge>\n"
+
+
+def _data(kind: str, values: Mapping[str, Any]) -> str:
+    return "".join(
+        f'<data key="{kind}_{name}">{escape(_plain(value))}</data>'
+        for name, value in values.items()
+        if value not in (None, "")
+    )
+
+
+def _plain(value: Any) -> str:
+    """A value as XML can hold it."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return "".join(sign if sign >= " " or sign in "\t\n" else " " for sign in readable(str(value)))
+
+
+# A memory as a folder of Markdown: a page for each entity with its facts and where they come from, and an index. The
+# pages link each other by name, as in an Obsidian vault. Stored text is shown as text: nothing in it is markup.
+
+
+PAGES = "entities"
+INDEX = "index.md"
+_NAME_BYTES = 120
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f<>:\"/\\|?*#^\[\]%`]+")
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+_SIGNS = re.compile(r"([\\`*_{}\[\]()#+!|~^$>-])")
+_PAGE_FACTS = (
+    "id", "subject_id", "object_id", "statement", "status", "valid_from", "valid_to", "confidence", "message_id",
+)  # fmt: skip
+UNSURE = "status IN ('candidate', 'rejected')"
+"""Facts that no page shows."""
+_LEARNED = "status NOT IN ('candidate', 'rejected')"
+
+
+def write_pages(snapshot: Snapshot, now: datetime, folder: Path) -> dict[str, int]:
+    """Write the pages; returns how many pages, and how many facts are on them."""
+    (folder / PAGES).mkdir()
+    files = page_names(snapshot.frame("entities", columns=["id", "name"]))
+    live = set(snapshot.frame("facts", live_sql(now), ["id"])["id"])
+    count = 0
+    for rows in batches(
+        snapshot, "entities", ["id", "name", "entity_type", "summary", "first_seen_at", "last_seen_at"]
+    ):
+        for entity, facts, names in _with_facts(snapshot, rows):
+            count += len(facts)
+            page = _page(entity, facts, names, files, live)
+            (folder / PAGES / f"{files[entity['id']]}.md").write_text(page, encoding="utf-8")
+    (folder / INDEX).write_text(_index(snapshot, files, now), encoding="utf-8")
+    return {"entities": len(files), "facts": count}
+
+
+def page_names(entities: pl.DataFrame) -> dict[str, str]:
+    """The file name of each entity (id, name), without its ending: safe on every system, and unlike all others."""
+    taken: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for id_, name in entities.sort("id").iter_rows():
+        safe = safe_name(name or "")
+        if safe.casefold() in taken or not safe:
+            safe = f"{safe or 'entity'} ({id_})"
+        taken[safe.casefold()] = id_
+        found[id_] = safe
+    return found
+
+
+def safe_name(name: str) -> str:
+    """A name that may be a file: no path, no sign that a system or a link gives a meaning, not too long."""
+    plain = " ".join(_UNSAFE.sub(" ", readable(name)).split()).strip(". ")
+    short = plain.encode()[:_NAME_BYTES].decode(errors="ignore").strip(". ")
+    return f"{short}_" if _RESERVED.fullmatch(short) else short
+
+
+def _with_facts(
+    snapshot: Snapshot, entities: pl.DataFrame
+) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]], list[str]]]:
+    """Each entity with its facts, the newest first, each with its source; and its other names."""
+    facts = pl.concat(
+        [
+            snapshot.by_ids(table, entities["id"], _PAGE_FACTS, key="subject_id", where=_LEARNED)
+            for table in ("facts", "facts_archive")
+        ]
+    )
+    messages = snapshot.by_ids("messages", facts["message_id"].drop_nulls(), ["id", "conversation_id", "occurred_at"])
+    whole = facts.join(messages.rename({"id": "message_id"}), on="message_id", how="left")
+    by_entity = {
+        str(key): rows.to_dicts() for (key,), rows in _sorted(whole).group_by("subject_id", maintain_order=True)
+    }
+    aliases = snapshot.by_ids("entity_aliases", entities["id"], ["entity_id", "alias_name"], key="entity_id")
+    names = dict(aliases.group_by("entity_id").agg(pl.col("alias_name").unique().sort()).iter_rows())
+    for entity in entities.to_dicts():
+        others = [name for name in names.get(entity["id"], ()) if name != entity["name"]]
+        yield entity, by_entity.get(entity["id"], []), others
+
+
+def _sorted(facts: pl.DataFrame) -> pl.DataFrame:
+    return facts.sort("valid_from", "id", descending=[True, False], nulls_last=True)
+
+
+def _page(
+    entity: Mapping[str, Any],
+    facts: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    files: Mapping[str, str],
+    live: set[str],
+) -> str:
+    lines = ["---", f"type: {json.dumps(entity['entity_type'] or '', ensure_ascii=False)}"]
+    lines += [f"aliases: {json.dumps(list(names), ensure_ascii=False)}", f"id: {json.dumps(entity['id'])}", "---", ""]
+    lines += [f"# {in_markdown(entity['name'] or '')}", ""]
+    lines += [in_markdown(entity["summary"]), ""] if entity["summary"] else []
+    for title, is_live in (("What holds", True), ("What held", False)):
+        shown = [fact for fact in facts if (fact["id"] in live) is is_live]
+        lines += [f"## {title}", "", *(_line(fact, files) for fact in shown), ""] if shown else []
+    return "\n".join(lines)
+
+
+def _line(fact: Mapping[str, Any], files: Mapping[str, str]) -> str:
+    marks = [_validity(fact)]
+    marks += [fact["status"]] if fact["status"] != "active" else []
+    if fact["conversation_id"]:
+        day = f"{fact['occurred_at']:%Y-%m-%d}" if fact["occurred_at"] else ""
+        marks.append(f"said in {in_markdown(fact['conversation_id'])} {day}".strip())
+    link = f" → [[{files[fact['object_id']]}]]" if fact["object_id"] in files else ""
+    return (
+        f"- {in_markdown(fact['statement'] or '')}{link} ({', '.join(mark for mark in marks if mark)}) `{fact['id']}`"
+    )
+
+
+def _validity(fact: Mapping[str, Any]) -> str:
+    start, end = fact["valid_from"], fact["valid_to"]
+    if end is not None:
+        return f"{start:%Y-%m-%d} to {end:%Y-%m-%d}" if start else f"until {end:%Y-%m-%d}"
+    return f"since {start:%Y-%m-%d}" if start else ""
+
+
+def _index(snapshot: Snapshot, files: Mapping[str, str], now: datetime) -> str:
+    lines = ["# Memory", "", f"As of {now:%Y-%m-%d}, commit {snapshot.sequence}.", ""]
+    entities = snapshot.frame("entities", columns=["id", "name", "entity_type"]).sort("entity_type", "name", "id")
+    for (kind,), rows in entities.group_by("entity_type", maintain_order=True):
+        lines += [f"## {in_markdown(str(kind or 'other'))}", ""]
+        lines += [f"- [[{files[id_]}]]" for id_ in rows["id"]] + [""]
+    return "\n".join(lines)
+
+
+def in_markdown(text: str) -> str:
+    """Stored text on one line, none of whose signs are Markdown or HTML."""
+    return _SIGNS.sub(r"\\\1", html.escape(" ".join(readable(text).split()), quote=False))
+
+
+def what_it_holds(snapshot: Snapshot, format: str, counts: Mapping[str, int]) -> str:
+    """What the files hold and leave out, in a line."""
+    facts = snapshot.count("facts") + snapshot.count("facts_archive")
+    if format == "graphml":
+        edges, others = counts["facts"], counts["observations"]
+        return (
+            f"Holds {edges + others} of {facts} facts: {edges} live relations as edges, {others} live facts about one "
+            f"entity in its node. Left out: {facts - edges - others} facts that are over, archived, unsure or about no "
+            "entity; conversations, sources and history."
+        )
+    unsure = sum(snapshot.count(name, UNSURE) for name in ("facts", "facts_archive"))
+    alone = facts - unsure - counts["facts"]
+    return (
+        f"Holds {counts['facts']} of {facts} facts. Left out: {unsure} candidates and rejected ones, {alone} about "
+        "no entity that has a page; conversations, communities and history."
+    )
