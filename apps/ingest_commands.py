@@ -14,7 +14,7 @@ from slowwave.common.errors import UnusableInput
 from slowwave.common.run_counts import RunCount, shown_counts
 from slowwave.common.settings import BackfillSettings, IngestSettings
 from slowwave.common.timestamps import parse_moment
-from slowwave.reading.ingestion.conversations import FORMATS, known_format
+from slowwave.reading.ingestion.parsers import FORMATS, known_format
 
 from .configuration import Place, with_flags, write_settings
 from .maintain_commands import chosen, nightly_settings

@@ -6,7 +6,7 @@ import json
 from functools import cache
 from pathlib import Path
 
-from slowwave.reading.ingestion.conversations import FORMATS
+from slowwave.reading.ingestion.parsers import FORMATS
 
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 4096

@@ -34,7 +34,8 @@ from slowwave.reading.extraction.dates import find_hint, resolve_times
 from slowwave.reading.extraction.quotes import extract_window
 from slowwave.reading.filters.injection import injection_reason
 from slowwave.reading.filters.redaction import redact, redact_lines, redact_values
-from slowwave.reading.ingestion.conversations import FORMATS, Conversations
+from slowwave.reading.ingestion.conversations import Conversations
+from slowwave.reading.ingestion.parsers import FORMATS
 from slowwave.reading.ingestion.windows import PlannedWindow
 from slowwave.review.proposals import ProposalQuestion, renamed, verdicts_of, without
 from storage.connection import check_namespace

@@ -5,9 +5,9 @@
 - `extraction`: the names, quotations and times in a window
 
 How they work together. `ingestion/formats` tells what kind of file it is: transcripts, exports of chats, sessions of
-agents, mail, commit messages, documents. All give the same rows of messages. `ingestion/conversations` says which
-parser reads a file, puts messages in order, gives each an id that stays the same when the file is read again, and lets
-`filters/redaction` remove secrets before anything is stored, embedded or sent.
+agents, mail, commit messages, documents. All give the same rows of messages. `ingestion/parsers` says which parser
+reads a file, `ingestion/conversations` puts messages in order, gives each an id that stays the same when the file is
+read again, and lets `filters/redaction` remove secrets before anything is stored, embedded or sent.
 
 Every message then gets exactly one state. `filters/noise` refuses small talk, procedure and output, `filters/novelty`
 what the conversation has just said, `filters/durability` what nobody needs in a month. A refused message stays as a
@@ -23,7 +23,7 @@ and the words of time check it. `extraction/question_times` reads the time that 
 
 `ingestion/sessions` says which conversations have grown enough for a summary; it uses the summaries of `graph`.
 
-To add a source format: a parser beside the others, and a line in the table of `ingestion/conversations`. What comes
+To add a source format: a parser beside the others, and a line in the table of `ingestion/parsers`. What comes
 out of this room are messages, windows and statements with names; which entity a name means is decided in `entities`,
 and whether a statement becomes a fact in `facts`.
 """

@@ -33,9 +33,9 @@ from slowwave.facts.deduplication.artifacts import (
 )
 from slowwave.reading.filters.injection import injection_reason
 from slowwave.reading.filters.redaction import redact_lines
-from slowwave.reading.ingestion.conversations import DOCUMENTS
 from slowwave.reading.ingestion.documents import document, drafts, embedded_text, pasted, type_of_file, without_orders
 from slowwave.reading.ingestion.formats import MIXED
+from slowwave.reading.ingestion.parsers import DOCUMENTS
 from storage.rows import column_names, quoted
 from storage.search import cosines_of, nearest, unit_matrix
 from storage.snapshots import Reading

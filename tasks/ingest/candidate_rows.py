@@ -26,7 +26,7 @@ from slowwave.facts.revision.pending_beliefs import BeliefContext, BeliefPlan, p
 from slowwave.facts.revision.predicates import Cardinality, Names, canonicalise, learned_rows, settle_names
 from slowwave.reading.extraction.roster import Owner, owner_of, roster
 from slowwave.reading.filters.noise import TEACHING_GATES
-from slowwave.reading.ingestion.conversations import FORMATS
+from slowwave.reading.ingestion.parsers import FORMATS
 from slowwave.reading.ingestion.windows import PlannedWindow
 from storage.changes import FACT_TABLES
 from storage.quotations import KEPT_AS_SAID, QUOTES

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from slowwave.common.errors import NothingYet, SlowwaveError, UnusableInput
-from slowwave.reading.ingestion.conversations import DOCUMENTS
 from slowwave.reading.ingestion.formats import DOCUMENT_SUFFIXES, JSON_SUFFIXES, MAIL_SUFFIXES
+from slowwave.reading.ingestion.parsers import DOCUMENTS
 from storage.connection import check_namespace, namespaces
 from storage.store import Store
 from tasks.runtime.engine import task

@@ -22,19 +22,18 @@ from slowwave.common.timestamps import parse_time
 from slowwave.reading.extraction.dates import note_date, passage_date
 from slowwave.reading.filters.redaction import redact, redact_lines
 from slowwave.reading.ingestion.chat_exports import names_of
-from slowwave.reading.ingestion.conversations import (
+from slowwave.reading.ingestion.conversations import Conversations, empty_frame
+from slowwave.reading.ingestion.documents import document_head, passages
+from slowwave.reading.ingestion.formats import MIXED, Loaded, Note, load_lines, load_values
+from slowwave.reading.ingestion.parsers import (
     DOCUMENTS,
     GATHERED,
     NEXT_ORIGIN,
     PARSERS,
     TEXT_PARSERS,
     WITH_PEOPLE,
-    Conversations,
     conversation_of,
-    empty_frame,
 )
-from slowwave.reading.ingestion.documents import document_head, passages
-from slowwave.reading.ingestion.formats import MIXED, Loaded, Note, load_lines, load_values
 from slowwave.reading.ingestion.transcripts import Message, Origin, Parsed
 from tasks.runtime.runs import Run, store_of
 

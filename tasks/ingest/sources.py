@@ -14,14 +14,7 @@ from typing import BinaryIO, Literal
 from slowwave.common import text
 from slowwave.common.errors import UnusableInput
 from slowwave.reading.filters.redaction import redact
-from slowwave.reading.ingestion.conversations import (
-    DOCUMENTS,
-    FORMATS,
-    TEXT_PARSERS,
-    VALUES,
-    hidden_names,
-    known_format,
-)
+from slowwave.reading.ingestion.conversations import hidden_names
 from slowwave.reading.ingestion.formats import (
     DOCUMENT_SUFFIXES,
     MIXED,
@@ -33,6 +26,7 @@ from slowwave.reading.ingestion.formats import (
     sniff_format,
     top_keys,
 )
+from slowwave.reading.ingestion.parsers import DOCUMENTS, FORMATS, TEXT_PARSERS, VALUES, known_format
 
 READABLE = f"slowwave reads {', '.join(FORMATS)}"
 LISTED = 200

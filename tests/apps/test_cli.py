@@ -19,10 +19,11 @@ from messages_api import MessagesApi, message
 from stores import fact as known_fact
 from stores import remembered
 from talk import CLAUDE, EXAMPLES, NOW, TALK, contents, extractor, rows, said, started, written
+from typer.testing import CliRunner
 
 from apps import printing
 from apps.cli import COMMANDS as LISTED_COMMANDS
-from apps.cli import app, app_to_complete
+from apps.cli import app, app_for, app_to_complete
 from slowwave.__main__ import use_few_heaps
 from storage.store import Store
 
@@ -471,6 +472,9 @@ def test_the_demo_runs_without_a_key_and_leaves_nothing_behind(tmp_path: Path) -
 
 
 def test_the_list_of_commands_is_that_of_all_modules() -> None:
+    whole = CliRunner().invoke(app, ["--help"]).output
+    assert CliRunner().invoke(app_for(["--help"]), ["--help"]).output == whole
+    assert CliRunner().invoke(app_for([]), []).output == CliRunner().invoke(app, []).output
     assert {*typer.main.get_command(app).commands} == {*LISTED_COMMANDS}  # type: ignore[attr-defined]
 
 

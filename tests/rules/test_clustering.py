@@ -119,6 +119,22 @@ def test_the_same_words_hold_facts_together_where_a_component_is_cut() -> None:
     assert [ids[3], ids[10]] not in clusters(apart, *links, (ids[10], ids[3], 0.01, 0.84))
 
 
+def bridged(vectors: Vectors, step: int) -> Vectors:
+    """The vectors and, between each bunch of so many and the next, one that is like both: all hang together."""
+    first = vectors[::step]
+    return np.concatenate([vectors, unit(first + 0.9 * np.roll(first, 1, axis=0))])
+
+
+def test_a_component_over_the_limit_is_parted_by_hdbscan_and_loses_no_close_pair(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pairs_for_a_model, "PARTITION_FROM", 20)
+    parted = found(bridged(bunches(count=30, size=3, spread=0.05, seed=3), 3))
+    place = {name: number for number, part in enumerate(parted) for name in part}
+    trios = [{place.get(name) for name in names(90)[n * 3 : n * 3 + 3]} for n in range(30)]
+    assert [places for places in trios if len(places) > 1 or None in places] == []
+
+
 def test_a_component_too_large_for_memory_loses_its_weakest_links_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs_for_a_model, "LARGEST", 20)
     vectors = bunches(count=10, size=4, spread=0.02, seed=4, dims=3)
@@ -138,12 +154,14 @@ def _scattered(draw: st.DrawFn) -> tuple[Vectors, int, float]:
 
 
 @settings(max_examples=12, deadline=None)
-@given(_scattered())
+@given(_scattered(), st.booleans())
 def test_clusters_are_disjoint_never_too_large_and_cohesive_where_they_were_cut(
-    drawn: tuple[Vectors, int, float],
+    drawn: tuple[Vectors, int, float], is_parted: bool
 ) -> None:
     vectors, size, resolve = drawn
-    parts = found(vectors, resolve, max_cluster_size=size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pairs_for_a_model, "PARTITION_FROM", 10 if is_parted else 2000)
+        parts = found(vectors, resolve, max_cluster_size=size)
     listed = [name for part in parts for name in part]
     assert len(listed) == len(set(listed))
     assert set(listed) <= set(names(len(vectors)))

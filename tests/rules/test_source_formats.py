@@ -18,9 +18,9 @@ from slowwave.reading.ingestion.chat_exports import (
     parse_slack,
     parse_whatsapp,
 )
-from slowwave.reading.ingestion.conversations import conversation_of
 from slowwave.reading.ingestion.formats import Note, sniff_format
 from slowwave.reading.ingestion.mail_and_commits import own_words, parse_git_log, parse_mail
+from slowwave.reading.ingestion.parsers import conversation_of
 from slowwave.reading.ingestion.transcripts import Message, Origin
 
 ORIGIN = Origin("file", "global")

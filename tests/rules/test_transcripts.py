@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from slowwave.common.errors import UnknownName
 from slowwave.common.timestamps import parse_time
-from slowwave.reading.ingestion.conversations import Conversations, known_format
+from slowwave.reading.ingestion.conversations import Conversations
 from slowwave.reading.ingestion.formats import Note, load_lines, load_values
+from slowwave.reading.ingestion.parsers import known_format
 from slowwave.reading.ingestion.transcripts import Message, Origin, parse_chatgpt, parse_claude_code, parse_message
 
 ORIGIN = Origin("file", "global")

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from slowwave.common.errors import SlowwaveError, UnusableInput
 from slowwave.common.settings import IngestSettings
-from slowwave.reading.ingestion.conversations import FORMATS, Conversations
+from slowwave.reading.ingestion.conversations import Conversations
+from slowwave.reading.ingestion.parsers import FORMATS
 from tasks.ingest.reading import ReadBatch, read_source
 from tasks.ingest.sources import ReadIssue, find_sources
 from tasks.runtime.run_pages import markdown_table

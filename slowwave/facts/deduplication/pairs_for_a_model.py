@@ -34,6 +34,7 @@ from .duplicates import TOPICS, CandidateSet, Merges, is_open_pair, with_score
 
 CLUSTERS = {"cluster": pl.Int64(), "id": pl.String()}
 STEP = 0.05
+PARTITION_FROM = 2000  # facts of a component from which HDBSCAN parts it (S1-03)
 LARGEST = 5000
 """Average linkage has all distances in memory, 200 MB for 5,000 facts; a larger component loses its weakest links."""
 _DIGITS = 6  # the precision of a cosine in float32; equal vectors get exactly 1
@@ -92,12 +93,45 @@ def _connected(members: Rows, links: pl.DataFrame) -> Iterator[Rows]:
 def _cohesive(
     members: Rows, vectors: Vectors, links: pl.DataFrame, most: int, resolve: float, cut: float
 ) -> list[Rows]:
-    """The parts of a component by average linkage, a part that is too large again one step higher (S1-03)."""
+    """The parts of a component; one that is too large for average linkage loses its weakest links first."""
     if len(members) > LARGEST and cut < 1.0:
         strong = links.filter(pl.col("likeness") >= cut + STEP - _EVEN)
         parts = _connected(members, strong)
         return [each for part in parts for each in _cohesive(part, vectors, links, most, resolve, cut + STEP)]
-    if len(members) <= 2 or len(members) > LARGEST:
+    if len(members) > LARGEST:
+        return np.array_split(members, -(-len(members) // most))
+    if len(members) <= PARTITION_FROM:
+        return _linked(members, vectors, links, most, resolve)
+    dense = _dense_parts(members, vectors[members], cut)
+    connected = [each for part in dense for each in _connected(part, links)]
+    return [each for part in connected for each in _linked(part, vectors, links, most, resolve)]
+
+
+def _dense_parts(members: Rows, vectors: Vectors, cut: float) -> Iterator[Rows]:
+    """The members by HDBSCAN; a noise point is a part of its own.
+
+    On unit vectors a cosine c is the distance sqrt(2(1 − c)). With `min_samples` 1 a point with one near neighbour is
+    not noise, because a single pair is a cluster here. Equal vectors are one point; HDBSCAN takes many of them for
+    noise.
+    """
+    from hdbscan import HDBSCAN
+
+    points, which = np.unique(vectors.round(_DIGITS), axis=0, return_inverse=True)
+    labels = np.zeros(len(points), dtype=np.int64)
+    if len(points) > 2:
+        finder = HDBSCAN(
+            min_cluster_size=2, min_samples=1, metric="euclidean", cluster_selection_method="leaf",
+            cluster_selection_epsilon=float(np.sqrt(2.0 * (1.0 - cut))), allow_single_cluster=True, core_dist_n_jobs=1,
+        )  # fmt: skip
+        labels = finder.fit_predict(points)
+    noise = labels < 0
+    labels[noise] = labels.max(initial=-1) + 1 + np.arange(noise.sum())
+    yield from _groups(members, labels[which])
+
+
+def _linked(members: Rows, vectors: Vectors, links: pl.DataFrame, most: int, resolve: float) -> list[Rows]:
+    """The parts by average linkage, a part that is too large again one step higher (S1-03)."""
+    if len(members) <= 2:
         return np.array_split(members, -(-len(members) // most))
     from scipy.cluster.hierarchy import fcluster, linkage
 

@@ -5,7 +5,8 @@
 - `chat_exports`: Claude.ai, Slack, WhatsApp and Cursor
 - `agent_sessions`: Codex and Gemini CLI
 - `mail_and_commits`: what people wrote in mails, and decisions in commit messages
-- `conversations`: the table of formats with their parsers; messages in order, each once
+- `parsers`: the table of formats, and which parser reads which
+- `conversations`: messages in order, each once
 - `documents`: passages of documents and pasted texts
 - `windows`: which messages are extracted in one call?
 - `sessions`: which conversations are due for a summary?

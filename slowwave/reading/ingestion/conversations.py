@@ -2,116 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from pathlib import PurePath
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
 from slowwave.common import text
-from slowwave.common.errors import UnknownName
 from slowwave.common.timestamps import parse_time
 from slowwave.reading.filters.redaction import redact_all
 
-from .agent_sessions import codex_origin, gemini_sessions, parse_codex, parse_gemini
-from .chat_exports import parse_claude_ai, parse_cursor, parse_slack, parse_whatsapp
-from .formats import Loaded, Note
-from .mail_and_commits import parse_git_log, parse_mail
-from .transcripts import (
-    Message,
-    Origin,
-    Parsed,
-    display_name,
-    parse_chatgpt,
-    parse_claude_code,
-    parse_message,
-    shortened,
-)
-
-Parser = Callable[[Any, Origin], Parsed]
-TextParser = Callable[[Iterable[str], Origin], Iterator[tuple[int, Message | Note]]]
-
-NextOrigin = Callable[[Any, Origin], Origin]
-Gather = Callable[[Iterable[Loaded]], Iterator[Loaded]]
-
-
-class Format(NamedTuple):
-    """A format of files. It has a parser of JSON values or one of lines of text; a document has neither.
-
-    `is_values`: its JSON values go over many lines. `has_people`: a list of people, `users.json`, lies beside or above
-    the file. `next_origin`: how a value sets the defaults of itself and the values after it; the first that does so
-    counts. `gather`: how the values of a file become those of the parser, where one value changes another.
-    """
-
-    name: str
-    parse: Parser | None = None
-    parse_lines: TextParser | None = None
-    is_values: bool = False
-    has_people: bool = False
-    next_origin: NextOrigin | None = None
-    gather: Gather | None = None
-
-
-_TABLE = (
-    Format("messages", parse_message),
-    Format("claude-code", parse_claude_code),
-    Format("chatgpt", parse_chatgpt, is_values=True),
-    Format("claude-ai", parse_claude_ai, is_values=True, has_people=True),
-    Format("codex", parse_codex, next_origin=codex_origin),
-    Format("gemini-cli", parse_gemini, is_values=True, gather=gemini_sessions),
-    Format("cursor", parse_lines=parse_cursor),
-    Format("slack", parse_slack, is_values=True, has_people=True),
-    Format("whatsapp", parse_lines=parse_whatsapp),
-    Format("mail", parse_lines=parse_mail),
-    Format("git-log", parse_lines=parse_git_log),
-    Format("markdown"),
-    Format("text"),
-)
-FORMATS = tuple(each.name for each in _TABLE)
-PARSERS: Mapping[str, Parser] = MappingProxyType({each.name: each.parse for each in _TABLE if each.parse})
-"""Of one JSON value."""
-TEXT_PARSERS: Mapping[str, TextParser] = MappingProxyType(
-    {each.name: each.parse_lines for each in _TABLE if each.parse_lines}
-)
-"""Of all lines of a file, which can be read more than once."""
-DOCUMENTS = frozenset(FORMATS) - PARSERS.keys() - TEXT_PARSERS.keys()
-VALUES = frozenset(each.name for each in _TABLE if each.is_values)
-WITH_PEOPLE = frozenset(each.name for each in _TABLE if each.has_people)
-NEXT_ORIGIN: Mapping[str, NextOrigin] = MappingProxyType(
-    {each.name: each.next_origin for each in _TABLE if each.next_origin}
-)
-GATHERED: Mapping[str, Gather] = MappingProxyType({each.name: each.gather for each in _TABLE if each.gather})
-
-_ANY_LOG = re.compile(r"(?:git[-_]?)?(?:history|logs?|commits|git)", re.IGNORECASE)
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-
-
-def known_format(name: str) -> str:
-    """The name itself, or UnknownName."""
-    if name not in (*FORMATS, "auto"):
-        raise UnknownName("format", name, (*FORMATS, "auto"))
-    return name
-
-
-def conversation_of(path: PurePath, format: str) -> str:
-    """The default conversation of a file: its name, but the folder where all files have such names.
-
-    A channel of Slack is a folder of days. The chat of WhatsApp on a phone of Apple is always `_chat.txt`, and the
-    history of each repository is written to `history.txt`.
-    """
-    folder = path.parent.name
-    if folder and format == "git-log" and _ANY_LOG.fullmatch(path.stem):
-        return folder
-    if format == "slack":
-        return f"slack/{folder if folder and _DAY.fullmatch(path.stem) else path.stem}"
-    return folder if folder and format == "whatsapp" and path.stem == "_chat" else path.stem
-
-
-# Messages in the order of their source become frames in the order of their conversations, each message once.
-
+from .formats import Note
+from .transcripts import Message, display_name, shortened
 
 # Identifiers that differ stay different after redaction.
 _NAMES = ("conversation_id", "message_id", "speaker", "scope")

@@ -1,4 +1,4 @@
-"""The kind of a file by its first bytes: binary or text, encoding, format. `conversations` has the table of formats."""
+"""The kind of a file by its first bytes: binary or text, encoding, format. `parsers` has the table of formats."""
 
 from __future__ import annotations
 
