@@ -154,8 +154,13 @@ def _exact(rows: pl.DataFrame, corpus: np.ndarray, vectors: np.ndarray, k: int) 
         query, row = _top(cosines, k)
         part = pl.DataFrame({"query": query + start, "cosine": cosines[query, row]}).hstack(named[row])
         parts.append(part.select(pl.col(column).cast(kind) for column, kind in FOUND.items()))
-    best = pl.concat(parts).sort("query", "cosine", "id", descending=[False, True, False])
-    return best.group_by("query", maintain_order=True).head(k).select(*FOUND)
+    return _best(pl.concat(parts), k)
+
+
+def _best(found: pl.DataFrame, k: int) -> pl.DataFrame:
+    """The `k` nearest for each question: FOUND, best first."""
+    ordered = found.sort("query", "cosine", "id", descending=[False, True, False])
+    return ordered.group_by("query", maintain_order=True).head(k).select(*FOUND)
 
 
 def _top(cosines: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -196,8 +201,7 @@ class _IndexedRows:
         if self._newer is not None and len(self._newer):
             parts.append(_exact_among(self._newer, vectors, k))
         found = pl.concat([pl.DataFrame(schema=FOUND), *(part.cast(pl.Schema(FOUND)) for part in parts)])
-        best = found.unique(["query", "id"], keep="last").sort("query", "cosine", "id", descending=[False, True, False])
-        return best.group_by("query", maintain_order=True).head(k).select(*FOUND)
+        return _best(found.unique(["query", "id"], keep="last"), k)
 
     def _by_index(self, vectors: np.ndarray, k: int) -> pl.DataFrame:
         """Nearest rows by the index. Most rows meet the condition, so it is put to a few more than `k` of each.
@@ -285,10 +289,7 @@ def _query_index(
     place = first["query"].to_numpy()
     cosines = np.einsum("ij,ij->i", vectors[place], unit_matrix(rows["vector"], vectors.shape[1])[row])
     named = pl.DataFrame({"query": place, "cosine": cosines}).hstack(rows.select(*_ROW)[row])
-    best = named.select(pl.col(column).cast(kind) for column, kind in FOUND.items()).sort(
-        "query", "cosine", "id", descending=[False, True, False]
-    )
-    return best.group_by("query", maintain_order=True).head(k).select(*FOUND)
+    return _best(named.select(*FOUND).cast(pl.Schema(FOUND)), k)
 
 
 def words(text: str, limit: int = 512) -> str:

@@ -13,14 +13,10 @@ from conftest import EPOCH, TINY
 from stores import CLOSED, Row, fact, remembered
 from talk import NOW
 
-from recall.loop import Deadline
-from recall.question import Question
-from recall.recaller import UNASKED
 from recall.search import RESIDENT
 from slowwave.common.errors import UnusableInput
 from slowwave.common.settings import RecallSettings
 from slowwave.common.types import Recollection
-from slowwave.common.validity import Moment
 from slowwave.integrations.python_api import OpenMemory
 from storage import following, residents, vectors
 from storage.columns import WordIndex
@@ -121,20 +117,6 @@ def test_however_it_is_asked_the_answers_are_the_same(uri: str, how: dict[str, A
     answer_alike(uri, how)
 
 
-@pytest.mark.proof
-@pytest.mark.usefixtures("_size")
-@pytest.mark.parametrize("names", [("Marta",), ("Ben", "nobody"), ()], ids=len)
-def test_questions_about_some_entities_are_answered_alike(uri: str, names: tuple[str, ...]) -> None:
-    about = frozenset(f"e_{name}" for name in names)
-    asked = [Question(text, UNASKED, 5, Moment(NOW), about=about) for text in QUESTIONS]
-    resident, queried = opened(uri)._reader, opened(uri, held_mb=0)._reader
-    many = resident._recollect(asked, 5, resident.settings, None, Deadline(0))
-    alone = [resident._recollect([question], 5, resident.settings, None, Deadline(0))[0] for question in asked]
-    by_queries = queried._recollect(asked, 5, queried.settings, None, Deadline(0))
-    assert [told(one) for one in many] == [told(one) for one in alone] == [told(one) for one in by_queries]
-    assert any(one.facts for one in many) == bool(names)
-
-
 def test_each_question_of_many_leaves_its_own_events(tmp_path: Path) -> None:
     place = remembered(tmp_path / "m", [fact("boats", "Marta restores boats."), fact("honey", "Marta sells honey.")])
     with OpenMemory.open(str(place)) as memory:
@@ -151,17 +133,6 @@ def test_nothing_is_asked_by_no_question_and_one_text_is_no_list(uri: str) -> No
         assert memory.recall_many([]) == []
         with pytest.raises(UnusableInput, match="one text"):
             memory.recall_many("Who sells honey?")
-
-
-def test_a_commit_is_seen_by_the_next_question(tmp_path: Path) -> None:
-    place = remembered(tmp_path / "m", [fact("boats", "Marta restores boats."), fact("honey", "Marta sells honey.")])
-    store = Store.open(str(place))
-    with opened(str(place)) as memory:
-        assert memory.recall("Who sells honey?", 1, now=NOW).facts[0].id == "honey"
-        with store.commit("r", "test", NOW) as tx:
-            rows = tx.by_ids("facts", ["honey"], with_vector=True)
-            tx.upsert("facts", rows.with_columns(status=pl.lit("retracted"), expired_at=pl.lit(NOW)))
-        assert "honey" not in {one.id for one in memory.recall("Who sells honey?", now=NOW).facts}
 
 
 def test_a_fact_that_is_held_ends_when_its_time_has_come(tmp_path: Path) -> None:

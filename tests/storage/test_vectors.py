@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
-import weakref
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from storage import vectors
-from storage.vectors import VectorRows, Vectors, least_of_best
+from storage.vectors import VectorRows, Vectors
 
 DIMS = 64
 
@@ -68,28 +67,6 @@ def test_the_nearest_are_those_of_brute_force(
                     assert cosines.tolist() == same.tolist()
 
 
-def test_what_was_foreseen_is_compared_once_and_goes_when_it_is_no_longer_needed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    kept, made = written(drawn(300, 4)), []
-    compare = kept._compared
-
-    def counted(vectors: Vectors) -> Vectors:
-        products = compare(vectors)
-        made.append(weakref.ref(products))
-        return products
-
-    monkeypatch.setattr(kept, "_compared", counted)
-    asked, none = drawn(4, 4, seed=8)[1:], np.zeros(300, np.float32)
-    with kept.foreseen(asked[:2]), kept.foreseen(asked[1:]):
-        for vector in asked[1:]:
-            kept.nearest(vector, 3, none)
-        assert len(made) == 2
-    assert [each() for each in made] == [None, None]
-    kept.nearest(asked[2], 3, none)
-    assert len(made) == 3
-
-
 def test_most_rows_are_ruled_out_by_their_short_forms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "IN_MEMORY", 0)
     kept, compared = written(drawn(3000, 4)), []
@@ -111,12 +88,3 @@ def test_the_file_of_large_vectors_has_no_name_and_goes_with_them(monkeypatch: p
     del kept
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) == before
-
-
-@pytest.mark.parametrize("size", [3, 50, 5000])
-def test_the_least_of_the_best_is_never_above_it(size: int) -> None:
-    values = np.random.default_rng(7).normal(size=size)
-    for k in (1, 4, 10):
-        bound = least_of_best(values, k)
-        assert np.count_nonzero(values >= bound) >= min(k, size)
-        assert np.count_nonzero(values >= bound) <= max(5 * k, size if size <= k else 0)
