@@ -39,7 +39,7 @@ RECORDED = project_folder() / "examples" / "recorded" / "answers.jsonl"
 """What a model answered about the bundled conversations; `make record` renews it."""
 RECORDED_AT = datetime(2026, 11, 1, tzinfo=UTC)
 """The time that counts as now while answers are recorded or played: what is live then is shown in prompts."""
-PEOPLE, CHANGES, REPEATED, GROUPS, ANSWERS = 4, 8, 4, 3, 2
+PEOPLE, CHANGES, REPEATED, GROUPS, ANSWERS = 4, 8, 4, 3, 3
 WIDEST, LINE = 100, 60
 
 

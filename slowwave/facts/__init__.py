@@ -26,6 +26,7 @@ answers end and puts all of it into one plan, which a task writes or a person is
 
 What makes two facts the same: at ingest `revision/repetition` (the same words, or a near meaning and every guard),
 afterwards `deduplication/duplicates` (near words or meaning, and every guard); the guards are in
-`common/comparison/guards`, the thresholds in the settings. What makes a fact end: a statement that it is over, a newer fact that excludes it, a
-verdict, or a person; never similarity. Each of it leaves a row in `decisions`, and each can be undone.
+`common/comparison/guards`, the thresholds in the settings. What makes a fact end: a statement that it is over, a newer
+fact that excludes it, a verdict, or a person; never similarity. Each of it leaves a row in `decisions`, and each can
+be undone.
 """
