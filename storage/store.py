@@ -298,13 +298,13 @@ class Store:
                 "Upgrade slowwave.",
             )
         if head.schema_version < SCHEMA_VERSION:
-            from .upkeep import migrate
+            from .migrations import migrate
 
             with self.commit("migrate", "migrate") as tx:
                 migrate(self.db, tx)
 
     def _make_indexes(self) -> None:
-        from .upkeep import make_text_indexes
+        from .migrations import make_text_indexes
 
         with self.commit("init", "init") as tx:
             if tx.sequence == 1:  # whoever came second finds it done
