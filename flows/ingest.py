@@ -54,7 +54,7 @@ from tasks.runtime.run_pages import show_table
 from tasks.runtime.runs import Run, existing_run, new_run, recorded
 from tasks.runtime.writing import titles_of, under_approval
 
-Format = Literal[  # those of `slowwave.reading.ingestion.conversations`; the form needs them in words
+Format = Literal[  # those of `slowwave.reading.ingestion.parsers`; the form needs them in words
     "auto", "messages", "claude-code", "chatgpt", "claude-ai", "codex", "gemini-cli", "cursor", "slack", "whatsapp",
     "mail", "git-log", "markdown", "text",
 ]  # fmt: skip
