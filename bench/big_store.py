@@ -15,13 +15,14 @@ from inference.embedding import Embedder, open_embedder
 from slowwave.common import frames
 from slowwave.common.text import digest, normalise_name, normalise_statement, row_id
 from slowwave.facts.aspects import aspect_rows, classify
+from storage.migrations import make_text_indexes
 from storage.rows import column_names, exact_rows
 from storage.schema import Role
 from storage.search import unit_matrix
 from storage.snapshots import Reading, batches
 from storage.store import Store
 from storage.tables import TABLES, tables_of
-from storage.upkeep import make_text_indexes, tend
+from storage.upkeep import tend
 
 from . import synthetic
 

@@ -213,9 +213,7 @@ def _from_parquet(file: BinaryIO) -> Iterator[pl.DataFrame]:
 
     with pq.ParquetFile(file) as table:
         for batch in table.iter_batches(_LINES):
-            rows = pl.from_arrow(batch)
-            assert isinstance(rows, pl.DataFrame)
-            yield rows
+            yield pl.DataFrame(pl.from_arrow(batch))
 
 
 # The files of an export: their seal, and the rows of tables in them, written and read in batches.

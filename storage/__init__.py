@@ -25,7 +25,8 @@ Reads that must be fast
 Beside the history
 - `paid_answers`: answers of models, which no undo removes
 - `quotations`: what nobody has read yet
-- `upkeep`: compaction, retention, indexes that a table has grown into, and columns of a newer slowwave
+- `upkeep`: compaction and retention
+- `migrations`: columns of a newer slowwave, and indexes that a table has grown into
 - `renewal`: tables written anew, without what is forgotten or with vectors of another model
 - `export_key`: the secret by which a store knows its own exports
 

@@ -36,7 +36,7 @@ WHOLES = tuple(
     for word in sorted({table.whole for table in TABLES.values()} - {""})
 )
 """Tables that undo takes back together, or not at all."""
-FACTS = ("facts", "facts_archive")
+FACT_TABLES = ("facts", "facts_archive")
 _TRACE = pl.Schema(
     {
         "id": pl.String,
@@ -230,7 +230,7 @@ def _deleters(reader: VersionReader, name: str, gone: set[str], later: pl.DataFr
 
 def places_of(target: str) -> tuple[str, ...]:
     """The tables in which the rows of one table lie: facts that were moved to the archive are referred to as before."""
-    return FACTS if target == "facts" else (target,)
+    return FACT_TABLES if target == "facts" else (target,)
 
 
 def references_to(target: str) -> Iterable[tuple[str, str]]:
@@ -281,7 +281,6 @@ def undone_runs(steps: Iterable[tuple[str, list[str]]]) -> set[str]:
 # The basis of a plan: the state of all it rests on, which tells a stale plan from a fresh one (T49, T50).
 
 
-FACT_TABLES = ("facts", "facts_archive")
 STATE = ("status", "valid_to", "expired_at", "replaced_by", "owner_entity_id", "pinned", "over")
 _FILED = "filed under "
 SLOT = "slot "

@@ -14,7 +14,7 @@ import polars as pl
 
 from slowwave.graph.community_detection import member_lists
 
-from .changes import FACTS, leave_communities, places_of
+from .changes import FACT_TABLES, leave_communities, places_of
 from .rows import empty_frame
 from .schema import Role
 from .snapshots import Reading
@@ -197,13 +197,13 @@ def find_cycles(patient: PartialSnapshot) -> pl.DataFrame:
     steps = _cyclic(_steps(patient))
     facts = steps.group_by(id="old").agg(news=pl.col("new").sort().str.join(", "))
     detail = pl.format("It was replaced by {}, which it replaced itself.", "news")
-    parts = [facts.join(patient.frame(name, ["id"]), on="id", how="semi") for name in FACTS]
-    return pl.concat([found(rows, name, detail, "replaced_by") for name, rows in zip(FACTS, parts, strict=True)])
+    parts = [facts.join(patient.frame(name, ["id"]), on="id", how="semi") for name in FACT_TABLES]
+    return pl.concat([found(rows, name, detail, "replaced_by") for name, rows in zip(FACT_TABLES, parts, strict=True)])
 
 
 def _steps(patient: PartialSnapshot) -> pl.DataFrame:
     """Every step from a fact to the one that replaced it: columns old, new."""
-    direct = [patient.frame(name, ["id", "replaced_by"], "replaced_by IS NOT NULL") for name in FACTS]
+    direct = [patient.frame(name, ["id", "replaced_by"], "replaced_by IS NOT NULL") for name in FACT_TABLES]
     lineage = patient.frame("lineage", ["old_id", "new_id"])
     parts = [part.select(old="id", new="replaced_by") for part in direct]
     return pl.concat([*parts, lineage.select(old="old_id", new="new_id")]).unique()
@@ -220,9 +220,9 @@ def _cyclic(steps: pl.DataFrame) -> pl.DataFrame:
 
 def break_cycles(tx: Transaction, rows: pl.DataFrame) -> None:
     """The newest fact of a cycle was replaced by nothing."""
-    patient = PartialSnapshot(tx, frozenset((*FACTS, "lineage")))
+    patient = PartialSnapshot(tx, frozenset((*FACT_TABLES, "lineage")))
     steps = _cyclic(_steps(patient))
-    ages = pl.concat([tx.by_ids(name, steps["old"], ["id", "created_at"]) for name in FACTS])
+    ages = pl.concat([tx.by_ids(name, steps["old"], ["id", "created_at"]) for name in FACT_TABLES])
     ages = ages.sort("created_at", "id", nulls_last=False)
     cut = pl.DataFrame(schema=_EDGES)
     while len(steps):
@@ -232,7 +232,7 @@ def break_cycles(tx: Transaction, rows: pl.DataFrame) -> None:
         steps = _cyclic(steps.filter(~is_cut))
     lineage = tx.by_ids("lineage", cut["old"], ["id", "old_id", "new_id"], key="old_id")
     tx.delete("lineage", lineage.join(cut, left_on=["old_id", "new_id"], right_on=["old", "new"], how="semi")["id"])
-    for name in FACTS:
+    for name in FACT_TABLES:
         facts = whole_rows(tx, name, cut["old"]).join(
             cut, left_on=["id", "replaced_by"], right_on=["old", "new"], how="semi"
         )
@@ -243,7 +243,7 @@ def find_contradictions(patient: PartialSnapshot) -> pl.DataFrame:
     """Facts whose status their columns, or the place where they lie, deny."""
     applied = patient.frame("patch_batches", ["id"], "state = 'applied'")["id"].implode()
     closed, replaced = pl.col("expired_at").is_not_null(), pl.col("replaced_by").is_not_null()
-    status, is_moved = pl.col("status"), pl.col("table") == FACTS[1]
+    status, is_moved = pl.col("status"), pl.col("table") == FACT_TABLES[1]
     detail = (
         pl.when((status == "active") & replaced).then(pl.format("It is active though {} replaced it.", "replaced_by"))
         .when((status == "active") & closed).then(pl.lit("It is active though it has expired."))
@@ -254,7 +254,7 @@ def find_contradictions(patient: PartialSnapshot) -> pl.DataFrame:
         .then(pl.format("It is {} though it lies in the archive.", "status"))
     )  # fmt: skip
     parts = []
-    for name in FACTS:
+    for name in FACT_TABLES:
         facts = patient.frame(name, _STATUS).with_columns(table=pl.lit(name)).with_columns(detail=detail)
         parts.append(found(facts.drop_nulls("detail"), name, pl.col("detail"), "status"))
     return pl.concat(parts)
@@ -262,7 +262,7 @@ def find_contradictions(patient: PartialSnapshot) -> pl.DataFrame:
 
 def settle(tx: Transaction, rows: pl.DataFrame) -> None:
     """Make the status agree with the columns: replaced is superseded, closed without successor is archived."""
-    for name in FACTS:
+    for name in FACT_TABLES:
         _settle(tx, name, whole_rows(tx, name, rows.filter(pl.col("table") == name)["row_id"]))
 
 

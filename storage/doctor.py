@@ -16,11 +16,11 @@ from . import checks
 from .checks import DefectKind, PartialSnapshot
 from .connection import HEAD, has_namespace, remove_unfinished, unfinished
 from .disk import MissingTable, read_through, unreadable_indexes, was_set_aside
+from .migrations import make_indexes, make_text_indexes
 from .salvage import is_head_broken, salvage, salvage_head
 from .schema import Role
 from .store import Store
 from .tables import SCHEMA_VERSION, TABLES
-from .upkeep import make_indexes, make_text_indexes
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -129,11 +129,9 @@ def _head_findings(store: Store) -> list[Defect]:
 
 
 def _keep_newest_head(store: Store) -> None:
-    rows = pl.from_arrow(store.db.open_table(HEAD).to_arrow())
-    assert isinstance(rows, pl.DataFrame)
-    newest = rows.sort("sequence", "lease_count").tail(1)
-    schema = store.db.open_table(HEAD).schema
-    store.db.create_table(HEAD, newest.to_arrow().cast(schema), mode="overwrite")
+    head = store.db.open_table(HEAD)
+    newest = pl.DataFrame(pl.from_arrow(head.to_arrow())).sort("sequence", "lease_count").tail(1)
+    store.db.create_table(HEAD, newest.to_arrow().cast(head.schema), mode="overwrite")
 
 
 def _survey(names: Iterable[str], handle: Callable[[str], Table]) -> tuple[frozenset[str], list[Defect]]:

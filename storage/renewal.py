@@ -20,11 +20,12 @@ from slowwave.lifecycle.erasure import VOCABULARY, with_words_of
 from slowwave.lifecycle.forgotten_names import NameMatcher
 
 from .connection import HEAD, files
+from .migrations import make_indexes, make_text_indexes
 from .rows import ROW, exact_rows, id_filters
 from .schema import Role
 from .snapshots import batches_of, numbered_rows, read_rows
 from .tables import TABLES, tables_of
-from .upkeep import NEVER, make_indexes, make_text_indexes
+from .upkeep import NEVER
 
 if TYPE_CHECKING:
     from lancedb.table import Table

@@ -42,9 +42,7 @@ def id_filters(ids: Sequence[str], key: str = "id") -> Iterator[str]:
 @cache
 def empty_frame(name: str, dims: int) -> pl.DataFrame:
     """A frame of the table's columns without rows."""
-    frame = pl.from_arrow(table_named(name).schema(dims).empty_table())
-    assert isinstance(frame, pl.DataFrame)
-    return frame
+    return pl.DataFrame(pl.from_arrow(table_named(name).schema(dims).empty_table()))
 
 
 def kinds_of(name: str, columns: Sequence[str]) -> dict[str, pl.DataType]:
@@ -116,6 +114,12 @@ def exact_rows(name: str, frame: pl.DataFrame, dims: int) -> pa.Table:
 def column_names(name: str) -> list[str]:
     """All columns of a table but the vector."""
     return ["id", *table_named(name).columns, *STAMPS]
+
+
+def with_models(commits: pl.DataFrame, model: str, dims: int) -> pl.DataFrame:
+    """Commits in order, each with the model of its vectors; until the first re-embedding there was one."""
+    known = commits.sort("sequence").with_columns(pl.col("embed_model", "dims").fill_null(strategy="backward"))
+    return known.with_columns(pl.col("embed_model").fill_null(model), pl.col("dims").fill_null(dims))
 
 
 def new_run_id(kind: str, at: datetime | None = None) -> str:

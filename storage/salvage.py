@@ -18,7 +18,7 @@ from slowwave.common.errors import StoreMismatch
 
 from .connection import HEAD, connect, has_namespace, is_remote
 from .disk import ASIDE, leap, read_through, was_set_aside
-from .rows import IDS_PER_FILTER, ROW
+from .rows import IDS_PER_FILTER, ROW, with_models
 from .schema import Role
 from .tables import TABLES, tables_of
 
@@ -241,11 +241,8 @@ class EarlierStates:
 
     def _commits(self) -> pl.DataFrame:
         """The rows of commits that were published, with the model of their vectors."""
-        rows = self._reading.frame("commits", f"sequence <= {self._head.sequence}").sort("sequence")
-        return rows.with_columns(
-            pl.col("embed_model").fill_null(strategy="backward").fill_null(self._head.embed_model),
-            pl.col("dims").fill_null(strategy="backward").fill_null(self._head.dims),
-        )
+        rows = self._reading.frame("commits", f"sequence <= {self._head.sequence}")
+        return with_models(rows, self._head.embed_model, self._head.dims)
 
     def committed(self, name: str) -> list[int]:
         """The versions of a table that commits name, the newest first."""

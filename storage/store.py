@@ -23,7 +23,7 @@ from .connection import HEAD, NO_STORE, check_bucket, connect, has_namespace, is
 from .disk import in_plain_words, plain_errors
 from .lease import Head, HeadRow, Lease, create_head, make_once
 from .row_steps import FEW, Pieces
-from .rows import CREATED, to_rows
+from .rows import CREATED, to_rows, with_models
 from .schema import Role
 from .snapshots import IN_MEMORY, Place, Reading, Snapshot, open_table, read_rows
 from .tables import SCHEMA_VERSION, TABLES, tables_of
@@ -262,11 +262,7 @@ class Store:
     def _commit_row(
         self, newest: Snapshot, commit: int | None, run: str | None, at: datetime | None
     ) -> Mapping[str, Any]:
-        rows = newest.frame("commits").sort("sequence")
-        was = (pl.col("embed_model").fill_null(strategy="backward"), pl.col("dims").fill_null(strategy="backward"))
-        rows = rows.with_columns(was).with_columns(  # until the first re-embedding there was one model
-            pl.col("embed_model").fill_null(newest.embed_model), pl.col("dims").fill_null(newest.dims)
-        )
+        rows = with_models(newest.frame("commits"), newest.embed_model, newest.dims)
         match: pl.Expr = pl.lit(True)
         if commit is not None:
             match &= pl.col("sequence") == commit
@@ -302,13 +298,13 @@ class Store:
                 "Upgrade slowwave.",
             )
         if head.schema_version < SCHEMA_VERSION:
-            from .upkeep import migrate
+            from .migrations import migrate
 
             with self.commit("migrate", "migrate") as tx:
                 migrate(self.db, tx)
 
     def _make_indexes(self) -> None:
-        from .upkeep import make_text_indexes
+        from .migrations import make_text_indexes
 
         with self.commit("init", "init") as tx:
             if tx.sequence == 1:  # whoever came second finds it done

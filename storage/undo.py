@@ -34,6 +34,7 @@ from .changes import (
     writers_in,
 )
 from .lease import is_surely_dead
+from .rows import with_models
 from .tables import HOLDING_VECTORS, TABLES, WITH_VECTORS
 
 if TYPE_CHECKING:
@@ -53,12 +54,8 @@ class Eras:
     """The eras of a namespace, by its commits (all of them, in order); its vectors are of `now`."""
 
     def __init__(self, commits: pl.DataFrame, now: Embedding) -> None:
-        filled = [pl.col("embed_model", "dims").fill_null(strategy="backward")]
-        known = commits.with_columns(filled).with_columns(
-            pl.col("embed_model").fill_null(now[0]), pl.col("dims").fill_null(now[1])
-        )
         was = [pl.col(name).shift(1).fill_null(pl.col(name)).alias(f"{name}_was") for name in ("embed_model", "dims")]
-        self._commits = known.sort("sequence").with_columns(was)
+        self._commits = with_models(commits, *now).with_columns(was)
         turned = (pl.col("embed_model") != pl.col("embed_model_was")) | (pl.col("dims") != pl.col("dims_was"))
         self._turns = self._commits.filter(turned)
         self._now = now

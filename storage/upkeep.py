@@ -1,28 +1,23 @@
-"""Upkeep: compaction, indexes and retention, as a commit that changes no row; and the columns of a newer slowwave."""
+"""Upkeep: compaction, indexes and retention, as a commit that changes no row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
 from .connection import HEAD, files
-from .quotations import QUOTES, run_in
+from .migrations import index_lookups, is_behind, make_indexes, missing_lookups, vector_index_is_due
 from .rows import quoted
 from .schema import Role
-from .tables import SCHEMA_VERSION, TABLES, tables_of
+from .store import Store
+from .tables import TABLES, tables_of
 
 if TYPE_CHECKING:
-    from lancedb.db import DBConnection
     from lancedb.table import Table
 
     from .snapshots import Snapshot
-    from .store import Store
-    from .transactions import Transaction
 
 MANY_SEGMENTS = {Role.STATE: 8, Role.HISTORY: 32, Role.LOG: 8}
 """Fragments that a table may have: of state each makes a question slower, history is read by a handful of columns."""
@@ -114,126 +109,3 @@ def _is_fragmented(table: Table, name: str, share: float = 1.0) -> bool:
 def stored_bytes(store: Store) -> int:
     """Bytes of all files of the namespace, older versions and indexes included."""
     return sum(files(f"{store.uri.rstrip('/')}/{store.namespace}", store.db.storage_options).values())
-
-
-# Indexes that a table has grown into.
-
-
-VECTOR_INDEX_FROM = 10_000  # below, an exact scan is as fast
-LOOKUP_INDEX_FROM = 2_000
-EIGHT = 8  # vectors of another length cannot be quantised
-UNINDEXED_SHARE = 0.2
-
-
-def make_text_indexes(tx: Transaction, names: Iterable[str] = tuple(TABLES)) -> None:
-    """Create the full-text indexes that search needs even on an empty table."""
-    from lancedb.index import FTS
-
-    for name in names:
-        for column in TABLES[name].full_text:
-            is_name = column == "name"  # stems and stop words would garble names
-            config = FTS(with_position=False, stem=not is_name, remove_stop_words=not is_name)
-            tx.rebuild(name, methodcaller("create_index", column, config=config))
-
-
-def make_indexes(tx: Transaction, name: str) -> list[str]:
-    """Make the indexes that the table has grown into; returns the columns."""
-    from lancedb.index import IvfFlat, IvfRq
-
-    handle = tx.handle(name)
-    made = index_lookups(handle, name, tx)
-    if TABLES[name].has_vector and vector_index_is_due(handle):
-        config = IvfFlat(distance_type="dot") if tx.dims % EIGHT else IvfRq(distance_type="dot", num_bits=4)
-        tx.rebuild(name, lambda table: table.create_index("vector", config=config))
-        made.append("vector")
-    return made
-
-
-def index_lookups(handle: Table, name: str, tx: Transaction | None = None) -> list[str]:
-    """Make the indexes of look-ups that pay by now and are not there; returns the columns."""
-    from lancedb.index import Bitmap, BTree
-
-    missing = missing_lookups(handle, name)
-    for column in missing:
-        work = methodcaller("create_index", column, config=Bitmap() if column in TABLES[name].few_values else BTree())
-        tx.rebuild(name, work) if tx else work(handle)
-    return missing
-
-
-def missing_lookups(handle: Table, name: str) -> list[str]:
-    """The columns whose index pays by now and is not there."""
-    if handle.count_rows() < LOOKUP_INDEX_FROM:
-        return []
-    present = {c for index in handle.list_indices() for c in index.columns}
-    return [c for c in dict.fromkeys((*TABLES[name].keys, *TABLES[name].few_values)) if c not in present]
-
-
-def is_behind(handle: Table) -> bool:
-    """Whether a look-up reads many rows one by one, because its index does not hold them yet."""
-    rows = handle.count_rows()
-    if rows < LOOKUP_INDEX_FROM:
-        return False
-    left_out = (index.num_unindexed_rows or 0 for index in handle.list_indices() if index.columns != ["vector"])
-    return any(count > rows * UNINDEXED_SHARE for count in left_out)
-
-
-def vector_index_is_due(handle: Table) -> bool:
-    """Whether so much was written that vectors want an index, or a new one."""
-    rows = handle.count_rows()
-    if rows < VECTOR_INDEX_FROM:
-        return False
-    for index in handle.list_indices():
-        if "vector" in index.columns:
-            return bool((index.num_unindexed_rows or 0) > rows * UNINDEXED_SHARE)
-    return bool(handle.count_rows("vector IS NOT NULL") >= VECTOR_INDEX_FROM)  # reads all of them
-
-
-# Bringing a store that an older slowwave wrote up to this one's schema, as one commit.
-
-
-def _rules_are_quotations(tx: Transaction) -> None:
-    """Version 11: what rules extracted was read by nobody, so a model may read it later."""
-    runs = tx.frame("runs", "flow = 'ingest'", ["id", "summary"])
-    by_rules = runs.filter(pl.col("summary").str.json_path_match("$.llm.model") == "rules")["id"]
-    extracted = "graph_state IN ('done', 'skipped_durability')"
-    messages = tx.by_ids("messages", by_rules, key="run_id", where=extracted, with_vector=True)
-    tx.put_back("messages", messages.with_columns(read_by=pl.lit(QUOTES)))
-    patches = tx.frame("patch_batches", f"origin = 'ingest' AND {run_in(by_rules)}")
-    tx.put_back("patch_batches", patches.with_columns(origin=pl.lit(QUOTES)))
-
-
-STEPS: Mapping[int, Callable[[Transaction], None]] = {11: _rules_are_quotations}
-"""What must happen to the rows when a store reaches a version; new tables and columns need no step.
-
-A column that is added to a table must be nullable.
-"""
-
-
-def migrate(db: DBConnection, tx: Transaction) -> None:
-    """Create missing tables, add missing columns empty, then run the steps of each version passed."""
-    reached = tx.lease.schema_version
-    if reached >= SCHEMA_VERSION:
-        return
-    tx.more["schema_version"] = SCHEMA_VERSION
-    existing = set(db.list_tables(limit=1000).tables)
-    for name, table in TABLES.items():
-        if name not in existing:
-            db.create_table(name, schema=table.schema(tx.dims))
-        if table.role is not Role.LOG and name not in tx.versions:
-            tx.adopt(name)
-        _add_columns(db, tx, name)
-    make_text_indexes(tx, [name for name in tx.before if not tx.before[name]])
-    for version in range(reached + 1, SCHEMA_VERSION + 1):
-        if version in STEPS:
-            STEPS[version](tx)
-
-
-def _add_columns(db: DBConnection, tx: Transaction, name: str) -> None:
-    table = db.open_table(name)
-    missing = [f for f in TABLES[name].schema(tx.dims) if f.name not in table.schema.names]
-    if not missing:
-        return
-    if TABLES[name].role is Role.LOG:
-        table.add_columns(missing)
-    else:
-        tx.rebuild(name, lambda handle: handle.add_columns(missing))

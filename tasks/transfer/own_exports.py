@@ -16,19 +16,19 @@ from slowwave.common.errors import StoreMismatch, UnusableInput
 from slowwave.common.run_counts import RunCount
 from slowwave.common.validity import STATUSES
 from slowwave.facts.searched_texts import READ
-from storage.changes import FACTS
+from storage.changes import FACT_TABLES
 from storage.checks import PartialSnapshot
 from storage.connection import namespaces
 from storage.doctor import defects
 from storage.export_key import known_key, named_key
 from storage.lease import IMPORTED
+from storage.migrations import make_indexes, make_text_indexes
 from storage.rows import exact_rows
 from storage.schema import Role
 from storage.snapshots import Reading
 from storage.store import Store
 from storage.tables import TABLES, WITH_VECTORS, tables_of
 from storage.transactions import Transaction
-from storage.upkeep import make_indexes, make_text_indexes
 from tasks.runtime.runs import Counts, Run, recorded, store_of, vector_column
 
 from .imports import Imported
@@ -139,7 +139,7 @@ def _publish(run: Run, files: Path, manifest: Manifest, names: list[str], seat: 
 def _check_agreement(tx: Transaction) -> None:
     """Raise where rows refer to nothing, deny themselves, or have a status that there is not."""
     found = [(each.table, each.row_id, each.detail) for each in defects(PartialSnapshot(tx, frozenset(TABLES)))]
-    for name in FACTS:
+    for name in FACT_TABLES:
         odd = tx.frame(name, None, ["id", "status"]).filter(~pl.col("status").is_in(STATUSES).fill_null(False))
         found += [(name, row, f"{status} is no status of a fact.") for row, status in odd.iter_rows()]
     if found:
@@ -153,7 +153,9 @@ def _check_agreement(tx: Transaction) -> None:
 def _decision(tx: Transaction, seal: SealCheck) -> pl.DataFrame:
     """What the ledger says of all rows that came in as they are: who vouches for them."""
     is_whole = seal.standing == "whole"
-    counted = {name: tx.count(name) for name in FACTS} | {"active facts": tx.count(FACTS[0], "status = 'active'")}
+    counted = {name: tx.count(name) for name in FACT_TABLES} | {
+        "active facts": tx.count(FACT_TABLES[0], "status = 'active'")
+    }
     row = decision(
         IMPORT,
         tx.run_id,

@@ -10,7 +10,7 @@ import pytest
 from conftest import EPOCH, TINY
 
 from slowwave.common.errors import StoreMismatch
-from storage import upkeep
+from storage import migrations
 from storage.connection import HEAD
 from storage.doctor import examine
 from storage.store import Store
@@ -73,10 +73,10 @@ def test_the_steps_of_every_version_that_is_passed_are_run_in_order(
     def count(tx: Transaction) -> None:
         tx.upsert("metadata", pl.DataFrame({"id": ["pinned"], "number": [float(tx.count("facts", "pinned"))]}))
 
-    monkeypatch.setattr(upkeep, "SCHEMA_VERSION", SCHEMA_VERSION + 1)
+    monkeypatch.setattr(migrations, "SCHEMA_VERSION", SCHEMA_VERSION + 1)
     monkeypatch.setattr("storage.store.SCHEMA_VERSION", SCHEMA_VERSION + 1)
     steps = {SCHEMA_VERSION - 1: _never, SCHEMA_VERSION + 1: count, SCHEMA_VERSION: pin, SCHEMA_VERSION + 2: _never}
-    monkeypatch.setattr(upkeep, "STEPS", steps)
+    monkeypatch.setattr(migrations, "STEPS", steps)
     store = Store.open(old.uri)
     assert store.head.schema_version == SCHEMA_VERSION + 1
     assert dict(store.snapshot().frame("metadata").select("id", "number").rows()) == {"k": 1.0, "pinned": 1.0}
@@ -121,7 +121,7 @@ def test_a_step_that_fails_leaves_the_old_store_and_can_be_tried_again(
 
     before = old.head
     with monkeypatch.context() as patch:
-        patch.setattr(upkeep, "STEPS", {SCHEMA_VERSION: fail})
+        patch.setattr(migrations, "STEPS", {SCHEMA_VERSION: fail})
         with pytest.raises(ZeroDivisionError):
             Store.open(old.uri)
     assert (old.head.versions, old.head.schema_version) == (before.versions, before.schema_version)

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from storage import search, upkeep
+from storage import migrations, search, upkeep
 from storage.search import MATCHED, matching_many, nearest, nearest_among
 from storage.store import Store
 
@@ -67,7 +67,7 @@ def test_a_store_finds_the_rows_that_pass_the_filter_and_have_a_vector(new_store
 
 def indexed(store: Store, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
     """1,200 facts, every eighth without a vector, every second rejected and one in a hundred pinned, with an index."""
-    monkeypatch.setattr(upkeep, "VECTOR_INDEX_FROM", 1000)
+    monkeypatch.setattr(migrations, "VECTOR_INDEX_FROM", 1000)
     rows = unit_rows(1200)
     vectors = [None if n % 8 == 7 else row for n, row in enumerate(rows.tolist())]
     frame = pl.DataFrame(

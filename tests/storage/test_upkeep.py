@@ -16,7 +16,7 @@ from conftest import EPOCH, TINY
 from slowwave.common.errors import StoreMismatch, UndoRefused
 from slowwave.common.settings import RetentionSettings
 from slowwave.common.validity import as_of_sql, live_sql, time_sql
-from storage import upkeep
+from storage import migrations, upkeep
 from storage.connection import HEAD
 from storage.disk import unreadable_indexes
 from storage.doctor import examine
@@ -160,8 +160,8 @@ def test_the_head_forgets_its_own_history(new_store: NewStore, monkeypatch: pyte
 def test_indexes_appear_when_a_table_has_grown_and_queries_answer_as_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "LOOKUP_INDEX_FROM", 300)
-    monkeypatch.setattr(upkeep, "VECTOR_INDEX_FROM", 300)
+    monkeypatch.setattr(migrations, "LOOKUP_INDEX_FROM", 300)
+    monkeypatch.setattr(migrations, "VECTOR_INDEX_FROM", 300)
     store = Store.create(str(tmp_path / "store"), "default", ("test/small", 16))
     vectors = np.random.default_rng(0).normal(size=(299, 16))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -196,7 +196,7 @@ ROWS = 60
 def grown(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """A store whose tables all have grown until their indexes pay."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(upkeep, "LOOKUP_INDEX_FROM", ROWS)
+        patch.setattr(migrations, "LOOKUP_INDEX_FROM", ROWS)
         store = Store.create(str(tmp_path_factory.mktemp("grown")), "default", TINY)
         for name in TABLES:
             schema = TABLES[name].schema(TINY[1])
@@ -263,7 +263,7 @@ def test_a_look_up_by_a_column_that_no_index_is_declared_for_is_refused(grown: S
 def test_what_was_written_since_an_index_was_made_is_taken_into_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "LOOKUP_INDEX_FROM", 100)
+    monkeypatch.setattr(migrations, "LOOKUP_INDEX_FROM", 100)
     store = Store.create(str(tmp_path / "store"), "default", TINY)
 
     def learn(run: str, count: int) -> None:
@@ -285,7 +285,7 @@ def test_what_was_written_since_an_index_was_made_is_taken_into_it(
 
 
 def test_a_vector_index_is_renewed_when_much_is_not_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "VECTOR_INDEX_FROM", 300)
+    monkeypatch.setattr(migrations, "VECTOR_INDEX_FROM", 300)
     store = Store.create(str(tmp_path / "store"), "default", ("test/small", 16))
     vectors = np.random.default_rng(0).normal(size=(400, 16)).tolist()
     for run, rows in (("r", range(300)), ("s", range(300, 400))):
