@@ -464,8 +464,8 @@ def test_a_commit_that_decides_something_is_what_its_author_wrote() -> None:
     found = list(parse_git_log(log.splitlines(keepends=True), Origin("harbour")))
     assert [line for line, _ in found] == [1, 14]
     first, second = messages(found)
-    assert first == Message("harbour", "9f1c0d2", "user", "Nora Quint", words, NINE, first.scope)
-    assert (second.conversation_id, second.message_id) == ("harbour", "8e0b9c1")
+    assert first == Message("harbour-8e0b9c1", "9f1c0d2", "user", "Nora Quint", words, NINE, first.scope)
+    assert (second.conversation_id, second.message_id) == ("harbour-8e0b9c1", "8e0b9c1")
 
 
 @pytest.mark.parametrize(
@@ -483,6 +483,19 @@ def test_a_commit_that_decides_something_is_what_its_author_wrote() -> None:
 def test_a_decision_is_a_choice_a_replacement_or_a_reason_and_the_rest_is_counted(text: str, decides: bool) -> None:
     found = list(parse_git_log(text.splitlines(), ORIGIN))
     assert (len(messages(found)), len(notes(found))) == ((1, 0) if decides else (0, 1))
+
+
+def test_repositories_in_folders_of_one_name_are_conversations_of_their_own() -> None:
+    first, second = (commit("Use x instead of y", sha=sha * 8) for sha in ("1a2b3", "4c5d6"))
+    newer = commit("Drop z because of y", sha="0" * 40).replace("2026", "2027")
+
+    def conversation(log: str) -> set[str]:
+        return {one.conversation_id for one in messages(parse_git_log(log.splitlines(), Origin("harbour")))}
+
+    assert conversation(first) == conversation(newer + first) == conversation(first + newer) == {"harbour-1a2b31a"}
+    assert conversation(second) == {"harbour-4c5d64c"}
+    undated = newer.replace("Date:", "Dated:")
+    assert conversation(first + undated) == {"harbour-1a2b31a"}
 
 
 @pytest.mark.parametrize(

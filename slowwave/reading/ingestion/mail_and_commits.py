@@ -231,6 +231,8 @@ def own_words(body: str) -> str:
 
 _MAX_COMMIT = 1_000_000
 """Of a longer message the rest is dropped while it is read."""
+_SHORT_HASH = 7
+"""Characters of a hash by which Git names a commit, unless asked otherwise."""
 _COMMIT = re.compile(r"commit ([0-9a-f]{7,64})\b")
 _FIELD = re.compile(r"(Author|AuthorDate|Date|Merge):\s+(.*)")
 _TRAILER = re.compile(r"(?:[A-Z][\w-]*-(?:by|Id|on|to)|Fixes|Closes|Refs|Bug|Cc|Link): \S", re.IGNORECASE)
@@ -253,7 +255,12 @@ _DECIDES_NOTHING = Note("skipped", "a commit that decides nothing, of a program,
 
 
 def parse_git_log(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, Message | Note]]:
-    """(line, message or note) of the output of `git log`, also with files or changes; those are passed over."""
+    """(line, message or note) of the output of `git log`, also with files or changes; those are passed over.
+
+    The conversation has the name of the origin and the first commit: folders of two repositories may have one name.
+    """
+    if first := _first_commit(lines):
+        origin = origin._replace(conversation_id=f"{origin.conversation_id}-{first}")
     start, commit, is_over, size = 0, "", False, 0
     fields: dict[str, str] = {}
     body: list[str] = []
@@ -277,6 +284,18 @@ def parse_git_log(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, M
             is_over = bool("".join(body).strip())
     if commit:
         yield from ((start, each) for each in _commit_message(commit, fields, body, origin))
+
+
+def _first_commit(lines: Iterable[str]) -> str:
+    """The short hash of the earliest commit; empty where there is none."""
+    commit, earliest = "", list[tuple[object, str]]()
+    for line in lines:
+        if opening := _COMMIT.match(line.removeprefix("\ufeff")):
+            commit = opening[1][:_SHORT_HASH]
+        elif commit and (field := _FIELD.match(line)) and field[1] in ("AuthorDate", "Date"):
+            at, _ = time_of(_ZONE.sub("", field[2]))
+            earliest = [min([*earliest, (at, commit)])] if at is not None else earliest
+    return earliest[0][1] if earliest else commit
 
 
 def _commit_message(commit: str, fields: dict[str, str], body: list[str], origin: Origin) -> Iterator[Message | Note]:
