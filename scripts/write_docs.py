@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 DEMO_BEGIN, DEMO_END = "<!-- demo -->", "<!-- /demo -->"
 README_COLUMNS = 100
 SETTING_COLUMNS = ("default", "range", "meaning")
-README_SECTIONS: Mapping[str, int] = {"What changed": 10, "Four questions": 17}
+README_SECTIONS: Mapping[str, int] = {"What changed": 6, "Four questions": 17}
 """Sections of the demo that README shows, each with the number of its first lines."""
 _MCP_NAME = re.compile("<!-- mcp-name: .* -->")
 TYPES = {"string": "text", "int64": "integer", "double": "number", "bool": "yes/no", "list<item: string>": "texts"}
