@@ -216,7 +216,7 @@ def _from_parquet(file: BinaryIO) -> Iterator[pl.DataFrame]:
             yield pl.DataFrame(pl.from_arrow(batch))
 
 
-# The files of an export: their seal, and the rows of tables in them, written and read in batches.
+# An export: what it says of itself, how it is made, and what is read of it again.
 
 
 LOSSLESS: Mapping[str, Callable[[Snapshot, str, Path, bool], int]] = {"jsonl": write_jsonl, "parquet": write_parquet}

@@ -84,7 +84,7 @@ def entities_in(snapshot: Snapshot, episodes: tuple[Episode, ...]) -> list[str]:
 
 
 def _episodes(snapshot: Snapshot, rows: pl.DataFrame) -> tuple[Episode, ...]:
-    """These episodes, newest first. How far the observations go is told by their messages: each would move it on."""
+    """These episodes, newest first. The end and the length of the observations are those of their messages."""
     is_observed = pl.col("conversation_id") == OBSERVATIONS
     if len(rows.filter(is_observed)):
         where = f"conversation_id = {quoted(OBSERVATIONS)}"

@@ -21,7 +21,7 @@ class _Call(Generic[T, R]):
     items: Sequence[T]
     is_done: bool = False
     answer: R | None = None
-    error: BaseException | None = None
+    error: Exception | None = None
 
 
 class GroupedCalls(Generic[T, R]):
@@ -31,7 +31,7 @@ class GroupedCalls(Generic[T, R]):
         self._lock, self._guard = lock, threading.Lock()
         self._waiting: dict[Hashable, list[_Call[T, R]]] = {}
 
-    def __len__(self) -> int:
+    def waiting(self) -> int:
         """How many calls wait."""
         with self._guard:
             return sum(map(len, self._waiting.values()))
@@ -49,7 +49,11 @@ class GroupedCalls(Generic[T, R]):
             self._waiting.setdefault(key, []).append(own)
         with self._lock:
             if not own.is_done:
-                self._do(self._taken(key, own), work, part)
+                taken = self._taken(key, own)
+                try:
+                    self._do(taken, work, part)
+                finally:  # an interrupt is of this call alone: the others do their own work
+                    self._put_back(key, [call for call in taken if not call.is_done and call is not own])
         if own.error is not None:
             raise own.error
         return own.answer  # type: ignore[return-value]
@@ -66,13 +70,17 @@ class GroupedCalls(Generic[T, R]):
                 self._waiting[key] = waiting
         return taken
 
+    def _put_back(self, key: Hashable, calls: list[_Call[T, R]]) -> None:
+        if calls:
+            with self._guard:
+                self._waiting[key] = [*calls, *self._waiting.get(key, [])]
+
     def _do(self, calls: list[_Call[T, R]], work: Callable[[Sequence[T]], R], part: Callable[[R, slice], R]) -> None:
         try:
             whole = work([item for call in calls for item in call.items])
-        except BaseException as error:
-            if len(calls) == 1 or not isinstance(error, Exception):
-                for call in calls:
-                    call.error, call.is_done = error, True
+        except Exception as error:
+            if len(calls) == 1:
+                calls[0].error, calls[0].is_done = error, True
                 return
             for call in calls:
                 self._do([call], work, part)

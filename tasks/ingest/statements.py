@@ -173,7 +173,7 @@ def state(run: Run, reading: Reading, target: Target, texts: pl.Series) -> State
 def _messages(run: Run, target: Target, texts: pl.Series) -> pl.DataFrame:
     """What was said, as messages of one conversation; nothing is left to extract from them.
 
-    Their places are their times, so that nothing is looked up for them, and none is a turn that answers another.
+    Their ordinals are times in microseconds: no count is looked up, and none is a turn that answers an earlier one.
     """
     moments = _moments(run, len(texts))
     names = [f"observation-{digest(target.id, text, run.now)}" for text in texts]

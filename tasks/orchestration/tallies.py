@@ -168,8 +168,8 @@ class Tally:
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """Remarks on the counts, for a reader."""
         dry = ["A dry run: nothing was changed and no model was asked."] if self.dry_run else []
-        is_told = dry or self.remarks or self.errors or self.has_written or self.counts[RunCount.CHANGES_PROPOSED]
-        return [*dry, *self.remarks, *([] if is_told or not self.idle else [self.idle])]
+        has_more = dry or self.remarks or self.errors or self.has_written or self.counts[RunCount.CHANGES_PROPOSED]
+        return [*dry, *self.remarks, *([] if has_more or not self.idle else [self.idle])]
 
 
 async def publish_summary(run: Run, tally: Tally) -> None:

@@ -297,7 +297,7 @@ def test_what_several_threads_say_meanwhile_is_one_run_with_an_answer_for_each(c
         with memory._adding:  # another call is at work
             said = [pool.submit(memory.add_observations, "ferry", text) for text in texts]
             other = pool.submit(memory.add_observations, "a pier", "It is made of oak.", create=False)
-            while len(memory._observing) < len(texts) + 1:
+            while memory._observing.waiting() < len(texts) + 1:
                 time.sleep(0.01)
         added = [each.result(timeout=60) for each in said]
         assert [[one.content for one in each.outcomes] for each in added] == [[text] for text in texts]

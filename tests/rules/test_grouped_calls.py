@@ -32,7 +32,7 @@ def _all_at_once(
             futures = []
             for items in given:
                 futures.append(pool.submit(calls.call, "one", items, work, _part))
-                while len(calls) < len(futures):
+                while calls.waiting() < len(futures):
                     time.sleep(0.001)
         return [future.exception() or future.result() for future in futures], done
 
@@ -59,3 +59,36 @@ def test_what_is_more_than_goes_together_waits_for_the_next(monkeypatch: pytest.
     assert answers == [["A"], ["B"], ["C", "D", "E"]]
     assert sorted(item for items in done for item in items) == ["a", "b", "c", "d", "e"]
     assert ["a", "b"] in done or [*"abcde"] in done
+
+
+class _Interrupt(BaseException):
+    """As Ctrl-C: no error of the work."""
+
+
+def test_an_interrupt_of_one_call_leaves_the_others_their_own_work() -> None:
+    lock = threading.Lock()
+    calls = GroupedCalls[str, list[str]](lock)
+    done: list[list[str]] = []
+
+    def work(items: Sequence[str]) -> list[str]:
+        done.append([*items])
+        if len(done) == 1:
+            raise _Interrupt
+        return [*items]
+
+    def call(item: str) -> object:
+        try:
+            return calls.call("one", [item], work, _part)
+        except _Interrupt:
+            return "interrupted"
+
+    with ThreadPoolExecutor(3) as pool:
+        with lock:
+            futures = [pool.submit(call, item) for item in "abc"]
+            while calls.waiting() < 3:
+                time.sleep(0.001)
+        answers = [future.result() for future in futures]
+    assert answers.count("interrupted") == 1
+    assert [answer for answer in answers if answer != "interrupted"] == [
+        [item] for item, answer in zip("abc", answers, strict=True) if answer != "interrupted"
+    ]
