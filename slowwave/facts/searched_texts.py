@@ -11,27 +11,38 @@ from slowwave.entities.mentions import embed_texts
 from slowwave.reading.ingestion.documents import embedded_text
 
 CONTEXT_CHARACTERS = 200
+ANSWER_CHARACTERS = 200
 CONTEXT_ROLES = ("user", "assistant")
 
 
 def search_texts(messages: pl.DataFrame) -> pl.Series:
-    """The text under which each message is found: the end of the turn that it answers, then speaker and prose.
+    """The text under which each message is found: the end of the turn that it answers, speaker and prose, the answer.
 
     Reads `conversation_id, ordinal, role, speaker, content, has_injection`; row order is kept. A question holds the
-    words by which its answer is asked for later. Only turns of people and assistants give context, and none that gives
-    orders to its reader; passages of documents take none. Earlier messages of a conversation must be in the frame for
-    its first new one to get its context.
+    words by which its answer is asked for later, and an assistant says again in full what it was told in three words:
+    "7423" is answered by "The port is now 7423", of which the beginning counts. Only turns of people and assistants
+    give context, and none that gives orders to its reader; passages of documents take none. Earlier messages of a
+    conversation must be in the frame for its first new one to get its context.
     """
-    own_text = pl.format("{}: {}", pl.col("speaker").fill_null(""), pl.col("prose"))
+    speaker, text = pl.col("speaker").fill_null(""), pl.col("prose")
     talks = pl.col("role").is_in(CONTEXT_ROLES)
-    gives = talks & ~pl.col("has_injection").fill_null(False) & (pl.col("prose") != "")
-    end = pl.format("{}: {}\n", pl.col("speaker").fill_null(""), pl.col("prose").str.tail(CONTEXT_CHARACTERS))
+    gives = talks & ~pl.col("has_injection").fill_null(False) & (text != "")
+    end = pl.format("{}: {}\n", speaker, text.str.tail(CONTEXT_CHARACTERS))
     before = pl.when(gives).then(end).forward_fill().shift(1).over("conversation_id")
+    start = pl.format("\n{}: {}", speaker, text.str.head(ANSWER_CHARACTERS))
+    answers = pl.when(gives & (pl.col("role") == "assistant")).then(start).when(talks).then(pl.lit(""))
+    answer = answers.backward_fill().shift(-1).over("conversation_id")
     return (
         messages.with_row_index("place")
         .with_columns(prose=pl.col("content").fill_null("").map_elements(prose, pl.String))
         .sort("conversation_id", "ordinal", "place")
-        .with_columns(search_text=pl.when(talks).then(before.fill_null("")).otherwise(pl.lit("")) + own_text)
+        .with_columns(
+            search_text=pl.concat_str(
+                pl.when(talks).then(before).fill_null(""),
+                pl.format("{}: {}", speaker, text),
+                pl.when(pl.col("role") == "user").then(answer).fill_null(""),
+            )
+        )
         .sort("place")["search_text"]
     )
 

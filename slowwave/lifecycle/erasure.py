@@ -323,7 +323,8 @@ def renewed_search_texts(before: pl.DataFrame, after: pl.DataFrame, gone: Collec
         content=pl.when(is_gone).then(pl.lit(FORGOTTEN)).otherwise("content"),
         speaker=pl.when(~is_gone).then("speaker"),
     )
-    found = after.select("id", search_text=search_texts(hidden).str.strip_prefix(f": {FORGOTTEN}\n"))
+    texts = search_texts(hidden).str.strip_prefix(f": {FORGOTTEN}\n").str.strip_suffix(f"\n: {FORGOTTEN}")
+    found = after.select("id", search_text=texts)
     old = before.select("id", old=search_texts(before))
     both = found.join(old, on="id", maintain_order="left").filter(~is_gone)
     return both.filter(pl.col("search_text").ne_missing(pl.col("old"))).select("id", "search_text")

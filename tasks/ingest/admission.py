@@ -63,6 +63,7 @@ class _AdmissionPlan:
     refusals: pl.DataFrame
     states: Mapping[str, SurpriseState]
     artifacts: pl.DataFrame
+    answered: pl.DataFrame
     known: int
     renamed: int
 
@@ -111,12 +112,13 @@ def _batch(intake: Intake, settings: IngestSettings) -> _Batch:
 
 def _decide(run: Run, reading: Reading, batch: _Batch, settings: IngestSettings) -> _AdmissionPlan:
     identified = identify(reading, _in_known_conversations(reading, batch.messages, batch.logs))
-    fresh = _with_search_text(reading, _placed(reading, identified.messages, identified.fresh))
+    fresh, answered = _with_search_text(reading, _placed(reading, identified.messages, identified.fresh))
     vectors = _embed(run, fresh, batch.vectors)
     gated, states = gate(run.embedder, reading, fresh, vectors, settings, run.now)
     artifacts = draft_artifacts(run, fresh, batch.documents, settings.consolidate.artifacts, batch.vectors)
     known = len(identified.messages) - len(fresh)
-    return _AdmissionPlan(gated, vectors, _refusals(gated, vectors), states, artifacts, known, identified.renamed)
+    refusals = _refusals(gated, vectors)
+    return _AdmissionPlan(gated, vectors, refusals, states, artifacts, answered, known, identified.renamed)
 
 
 def _in_known_conversations(reading: Reading, messages: pl.DataFrame, logs: Sequence[str]) -> pl.DataFrame:
@@ -160,9 +162,12 @@ def _with_marks(messages: pl.DataFrame) -> pl.DataFrame:
     return messages.with_columns(suffix=suffix, has_injection=injection_flags(contents))
 
 
-def _with_search_text(snapshot: Reading, messages: pl.DataFrame) -> pl.DataFrame:
-    """Under which text each message is found; the first new one of a conversation needs the last stored before it."""
-    columns = ["conversation_id", "ordinal", "role", "speaker", "content", "has_injection"]
+def _with_search_text(snapshot: Reading, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Under which text each message is found, and (id, search_text) of stored ones that the first new ones answer.
+
+    The first new message of a conversation needs the last stored before it.
+    """
+    columns = ["id", "conversation_id", "ordinal", "role", "speaker", "content", "has_injection"]
     talks = f"role IN ({', '.join(map(quoted, CONTEXT_ROLES))})"
     stored = snapshot.by_ids(
         "messages",
@@ -172,9 +177,20 @@ def _with_search_text(snapshot: Reading, messages: pl.DataFrame) -> pl.DataFrame
         where=talks,
     )
     last = stored.sort("ordinal").group_by("conversation_id").tail(1)
-    before = snapshot.by_ids("messages", last["id"], columns)
-    texts = search_texts(pl.concat([before, messages.select(columns)], how="vertical_relaxed"))
-    return messages.with_columns(search_text=texts.tail(len(messages)))
+    before = snapshot.by_ids("messages", last["id"], [*columns, "search_text"])
+    known = before.select(columns)
+    texts = search_texts(pl.concat([known, messages.select(columns)], how="vertical_relaxed"))
+    answers = zip(texts.head(len(before)), search_texts(known), strict=True)
+    added = pl.Series("answer", [text.removeprefix(own) for text, own in answers], dtype=pl.String)
+    answered = before.select("id", search_text=pl.col("search_text") + added).filter(added != "")
+    return messages.with_columns(search_text=texts.tail(len(messages))), answered
+
+
+def _store_answered(tx: Transaction, answered: pl.DataFrame) -> None:
+    """Let stored messages be found by the answers that they got now; all else of them stays as it was written."""
+    if len(answered):
+        rows = tx.whole_rows("messages", answered["id"].to_list())
+        tx.put_back("messages", rows.update(answered, on="id"))
 
 
 def _embed(run: Run, messages: pl.DataFrame, known: dict[str, Vectors]) -> Vectors:
@@ -213,6 +229,7 @@ def _refusals(gated: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
 
 def _write(tx: Transaction, run: Run, intake: Intake, decided: _AdmissionPlan, settings: IngestSettings) -> None:
     rows = _rows(decided.gated, decided.vectors)
+    _store_answered(tx, decided.answered)
     tx.upsert("messages", rows)
     tx.upsert("refusals", decided.refusals)
     tx.upsert("episodes", episode_rows(tx, rows))

@@ -503,3 +503,18 @@ def test_places_and_repetitions_take_note_of_what_another_run_stored_meanwhile(
     found = rows(tmp_path / "m", "messages").sort("occurred_at")
     assert found["ordinal"].to_list() == [0, 1, 2]
     assert found["graph_state"].to_list()[-1] == "skipped_repeat"
+
+
+def test_a_message_is_found_by_the_answer_that_comes_in_a_later_ingest(tmp_path: Path) -> None:
+    store, run_of = tmp_path / "memory", {}
+    turns = [("Ilse", "the status page goes to 7423"), ("assistant", "Default port is now 7423."), ("Ilse", "good")]
+    for n, turn in enumerate(turns):
+        file = written(tmp_path / f"{n}.jsonl", said([turn], "c1", START + timedelta(minutes=n), n))
+        run_of[n] = learn([file], store)["run"]
+    found = rows(store, "messages").sort("ordinal")
+    assert found["search_text"].to_list() == [
+        "Ilse: the status page goes to 7423\nassistant: Default port is now 7423.",
+        "Ilse: the status page goes to 7423\nassistant: Default port is now 7423.",
+        "assistant: Default port is now 7423.\nIlse: good",
+    ]
+    assert found["run_id"].to_list() == [run_of[n] for n in range(3)]  # an answer makes it nobody else's message

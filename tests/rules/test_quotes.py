@@ -58,6 +58,15 @@ def test_short_neighbours_stay_together_and_long_ones_apart() -> None:
     assert len(words(f"{long} My parking permit costs 30 euros a month.")) == 2
 
 
+def test_a_line_typed_to_an_assistant_stays_one_with_what_alone_would_say_nothing() -> None:
+    typed, reply = "the proxy has 8080 already, every tool wants that. 7423", turn("Done.", "bot", "assistant", 1)
+    assert [fact["statement"] for fact in read(turn(typed), reply)["facts"]] == [f'{ANA}: "{typed}"']
+    assert read(turn("ok"), reply)["facts"] == []  # nothing of it lasts
+    long = " ".join([typed] * 4)
+    assert len(read(turn(long), reply)["facts"]) > 1
+    assert words(typed) != [f'{ANA}: "{typed}"']  # between people sentences stand alone
+
+
 def test_a_sentence_about_somebody_in_the_one_before_it_stays_with_it() -> None:
     (said,) = words("My friend Zoe Quint works at Ferrywise as a nurse in the evenings. She sings alto in two choirs.")
     assert said.endswith('evenings. She sings alto in two choirs."')

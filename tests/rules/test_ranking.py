@@ -31,7 +31,7 @@ from recall.ranking.order import (
     with_neighbours,
     word_overlaps,
 )
-from slowwave.facts.searched_texts import CONTEXT_CHARACTERS, search_texts
+from slowwave.facts.searched_texts import ANSWER_CHARACTERS, CONTEXT_CHARACTERS, search_texts
 
 IDS = st.sampled_from([f"m{n}" for n in range(8)])
 COSINES = st.floats(-1.0, 1.0, allow_nan=False).map(lambda x: round(x, 3))
@@ -130,8 +130,19 @@ def test_a_turn_that_gives_orders_is_nobodys_context() -> None:
 def test_tool_output_and_passages_neither_take_nor_give_context() -> None:
     talk = conversation(("Ann", "Run it"), ("tool", "exit 0"), ("Bo", "It ran"))
     mixed = talk.with_columns(role=pl.Series(["user", "tool", "assistant"]))
-    assert search_texts(mixed).to_list() == ["Ann: Run it", "tool: exit 0", "Ann: Run it\nBo: It ran"]
+    assert search_texts(mixed).to_list() == ["Ann: Run it\nBo: It ran", "tool: exit 0", "Ann: Run it\nBo: It ran"]
     assert search_texts(conversation(("Guide", "One"), ("Guide", "Two"), role="document"))[1] == "Guide: Two"
+
+
+def test_what_a_user_types_is_found_by_the_beginning_of_the_answer() -> None:
+    talk = conversation(("Ann", "7423"), ("bot", "The port is 7423. " + "x" * 1000), ("Ann", "Fine"), ("bot", "Next?"))
+    mixed = talk.with_columns(role=pl.Series(["user", "assistant"] * 2))
+    texts = search_texts(mixed)
+    assert texts[0].startswith("Ann: 7423\nbot: The port is 7423. x")
+    assert len(texts[0]) == len("Ann: 7423\nbot: ") + ANSWER_CHARACTERS
+    assert texts[1].count("\n") == 1  # an answer has what it answers, and nothing that follows
+    between_people = search_texts(talk)
+    assert between_people[0] == "Ann: 7423"
 
 
 def test_conversations_do_not_mix_and_rows_keep_their_place() -> None:

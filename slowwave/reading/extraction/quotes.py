@@ -23,6 +23,8 @@ MAX_STATEMENT_BYTES = 2048
 _GIVEN_NAMES = word_set(words_of("given_names"))
 JOIN_CHARS = 60
 """Neighbouring sentences up to this length together make one quotation; of a long message up to a tenth of it."""
+ONE_LINE = 160
+"""Characters up to which what is typed to an assistant is quoted as a whole: "3000 is what all take. 7423"."""
 _MOST_JOINED = 1500
 _MOST_LEANING = 400
 _OF_OTHERS = frozenset(word for word, who in PERSONS.items() if who in ("he", "she", "they"))
@@ -57,6 +59,7 @@ class _Names:
 def extract_window(window: Window) -> dict[str, Any]:
     """Judgements, entities and quotations of the window's new messages, in the form of a model's answer (S2-18)."""
     spoken = {turn.speaker.lower() for turn in window.turns if turn.role in ("user", "assistant")}
+    is_typed = any(turn.role == "assistant" for turn in window.turns)
     speakers = frozenset(part for name in spoken if len(name) > 2 for part in (name, *name.split()))
     found = _Names(speakers, set(speakers))
     judgements: list[dict[str, Any]] = []
@@ -69,7 +72,10 @@ def extract_window(window: Window) -> dict[str, Any]:
         judgements.append({"message": turn.index, "durable": bool(kept), "reason": reason})
         for sentence in kept:
             found.read(sentence)
-        facts += [_quotation(turn, words) for words in _joined(kept, len(turn.text))]
+        line = " ".join(turn.text.split())
+        is_one = is_typed and turn.role == "user" and len(line) <= ONE_LINE
+        texts = [line] if is_one and kept else _joined(kept, len(turn.text))
+        facts += [_quotation(turn, words) for words in texts]
         if kept:
             found.types[speaker_name(turn)] = note_type(turn) if turn.role == "document" else "person"
     entities = [
