@@ -117,9 +117,9 @@ class Residents:
     def written(self, name: str, version: int, ids: Iterable[str], columns: Sequence[str]) -> pl.DataFrame | None:
         """Those of the rows that are there in a version of any table, if this process wrote all of them last."""
         rows = own_rows(self._address, name, version, ids)
-        if rows is None:
-            return None
-        return pl.DataFrame(pl.from_arrow(pa.concat_tables(row.select(columns) for row in rows))) if rows else pl.DataFrame()
+        if not rows:
+            return None if rows is None else pl.DataFrame()
+        return pl.DataFrame(pl.from_arrow(pa.concat_tables(row.select(columns) for row in rows)))
 
     def is_ahead(self, versions: Mapping[str, int]) -> bool:
         """Whether a commit that came after this state was taken over meanwhile."""
