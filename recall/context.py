@@ -37,7 +37,7 @@ LONGEST_OTHER, LONGEST_NAME = 100, 40
 """Most characters of another fact in a line, and of the name of its speaker."""
 MOST_CONFLICTS = 3
 ASSISTANT = 0.2
-"""Most of a block that an assistant's own words take, unless they are what matches best."""
+"""Most of a block that pieces of an assistant's long answers take, unless they are what matches best."""
 SURE = 0.6
 """Confidence below which a line tells it."""
 _HEADING_BRACKETS = ("SQUARE", "LENTICULAR", "TORTOISE SHELL")
@@ -81,8 +81,8 @@ def render_context(
     Where even the best match is weak the head says so, so that whoever asks can decline; of a whole time nothing is
     said.
     A fact that one before it says is left out; passages that facts say are left out before, by
-    `search_results.passages_beside_facts`. What an assistant said takes at most ASSISTANT of the lines so far after
-    its first, unless it is the best match.
+    `search_results.passages_beside_facts`. Of long answers of an assistant come at most ASSISTANT of the lines so far
+    after the first, unless one is the best match; short ones say what was done, and count as what anybody said.
     Without a budget, or where nothing fits, the block is empty.
     """
     is_unlikely = not over_time and is_weak(best_match(facts, passages))
@@ -183,7 +183,7 @@ def _is_quotation(one: RecalledFact | Passage) -> bool:
 
 
 def _is_advice(one: RecalledFact | Passage) -> bool:
-    return isinstance(one, Passage) and one.role == "assistant"
+    return isinstance(one, Passage) and one.role == "assistant" and one.is_long
 
 
 def _said_at(one: RecalledFact | Passage) -> datetime | None:

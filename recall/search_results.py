@@ -14,6 +14,7 @@ import polars as pl
 
 from recall.ranking.entity_weights import fact_factors
 from recall.ranking.order import (
+    WHOLE,
     RankedFact,
     entities_named,
     fuse,
@@ -218,7 +219,8 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
         more = OVERLAP_WEIGHT * overlap
         score, match = ranked.scores[row["id"]] + more, ranked.matches[row["id"]] + more
         who, source = row["speaker"] or "", (row["conversation_id"], row["message_id"])
-        made.append(Passage(*source, row["role"], who, text, row["occurred_at"], round(score, 6), match))
+        is_long = len((row["content"] or "").strip()) > WHOLE
+        made.append(Passage(*source, row["role"], who, text, row["occurred_at"], round(score, 6), match, is_long))
     return tuple(sorted(made, key=_place))
 
 

@@ -127,16 +127,19 @@ def test_a_block_ends_where_the_next_line_does_not_pay_unless_it_is_to_be_filled
     assert len(render_context(few, ROOM).facts) == 5
 
 
-def test_what_an_assistant_said_takes_a_fifth_unless_it_matches_best() -> None:
+def test_long_answers_of_an_assistant_take_a_fifth_unless_one_matches_best() -> None:
     known = [fact(f"Marta saw {n} herons at the lake near Braga.", score=9 - n / 10) for n in range(5)]
     advice = [
-        replace(passage(f"Take {n} lenses with you to the lake.", 8.9 - n / 10), role="assistant") for n in range(9)
+        replace(passage(f"Take {n} lenses with you to the lake.", 8.9 - n / 10), role="assistant", is_long=True)
+        for n in range(9)
     ]
     shown = render_context(known, 300, advice)
     assert len(shown.facts) == 5
     assert 0 < sum(_cost(passage_line(one)) for one in shown.passages) <= 300 * ASSISTANT
     first = [replace(one, score=one.score + 1) for one in advice]
     assert len(render_context(known, 300, first).passages) > len(shown.passages)
+    short = [replace(one, is_long=False) for one in advice]
+    assert len(render_context(known, 300, short).passages) > len(shown.passages)
 
 
 def test_of_a_whole_time_lines_are_taken_from_everywhere() -> None:

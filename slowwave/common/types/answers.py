@@ -104,7 +104,7 @@ class Passage:
     """A piece of a message that answers a query, for what no fact says; `score` compares with that of facts.
 
     `text` are whole sentences of the message; `role` is user, assistant or document. `match` is how well it matches,
-    compared with `RecalledFact.match`; None where nothing was searched.
+    compared with `RecalledFact.match`; None where nothing was searched. A message that `is_long` says more.
     """
 
     conversation_id: str
@@ -115,10 +115,11 @@ class Passage:
     occurred_at: datetime | None
     score: float
     match: float | None = None
+    is_long: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The contract of a passage in `--json`."""
-        return {key: value for key, value in asdict(self).items() if key != "match"}
+        return {key: value for key, value in asdict(self).items() if key not in ("match", "is_long")}
 
 
 @dataclass(frozen=True, slots=True)
