@@ -18,7 +18,7 @@ from slowwave.common.words import folded
 from slowwave.reading.extraction.kinship import read_kin
 
 from .mentions import Mentions, new_id
-from .name_matching import UMLAUTS, ascii_words, match_names, may_be_part, name_parts, short_form
+from .name_matching import UMLAUTS, ascii_words, is_one_name, may_be_part, name_parts, short_form
 
 KNOWN: frames.Schema = {"entity_id": pl.String(), "entity_type": pl.String(), "name": pl.String()}
 JOINS: frames.Schema = {"mention": pl.Int64(), "entity_id": pl.String(), "how": pl.String()}
@@ -164,11 +164,8 @@ class _Plan:
         if not self._is_open(row) or read_kin(str(row["name"])):
             return
         name, kind = str(row["name"]), str(row["entity_type"])
-        same = [
-            entity
-            for entity in self._near(row)
-            if any(match_names(name, each, kind).is_sure for each in self._called(entity))
-        ]
+        near = self._near(row)
+        same = [entity for entity in near if any(is_one_name(name, each, kind) for each in self._called(entity))]
         if len(same) == 1:
             self._join(row, same[0], "spelling")
 
@@ -260,7 +257,7 @@ class _Plan:
 
 def _are_two(one: str, other: str) -> bool:
     """Whether two names belong to two people."""
-    is_one = short_form(one, other) or short_form(other, one) or match_names(one, other, "person").is_same
+    is_one = short_form(one, other) or short_form(other, one) or is_one_name(one, other)
     return normalise_name(one) != normalise_name(other) and not is_one
 
 
