@@ -71,7 +71,7 @@ def extract_window(window: Window) -> dict[str, Any]:
             found.read(sentence)
         facts += [_quotation(turn, words) for words in _joined(kept, len(turn.text))]
         if kept:
-            found.types[speaker_name(turn)] = note_type(turn) if turn.role == "document" else "person"
+            found.types[speaker_name(turn)] = note_type(speaker_name(turn)) if turn.role == "document" else "person"
     entities = [
         {"name": name, "type": kind or names.type_of(name), "summary": None} for name, kind in found.types.items()
     ]
@@ -154,24 +154,15 @@ def _marked(words: str) -> str:
     return '"{}"'.format(_MARKS.sub(lambda mark: {'"': "'", "“": "‘", "”": "’"}[mark.group()], words.strip()))
 
 
-_HE_OR_SHE = re.compile(r"(?:\A|[.!?\n])\s*(?:He|She)\b")
-# Of Markdown, or the path of headings that begins a passage.
-_HEADINGS = re.compile(r"^#{1,6}\s.*$|^.+\n(?:=+|-{2,})$|\A[^\n]*[^\n.!?:…]\n\n", re.MULTILINE)
 _NAME_OF_PERSON = re.compile(
     r"[A-ZÀ-Þ][a-zà-þ'’-]+(?:\s(?:de|da|do|di|del|von|van|der|den))*(?:\s[A-ZÀ-Þ][\w'’-]+){1,2}"
 )
 
 
-def note_type(turn: Turn) -> str:
-    """The type of a note: a person where its title is a name, and its text has the given name, or a "he" or "she" that
-    can be nobody else; else a file."""
-    title, text = speaker_name(turn), _HEADINGS.sub("", turn.text)
-    given = title.partition(" ")[0]
-    if not (_NAME_OF_PERSON.fullmatch(title) and is_given_name(given) and names.type_of(title) == "concept"):
-        return "file"
-    pronoun = _HE_OR_SHE.search(text)
-    is_meant = pronoun and not names.spot(text[: pronoun.start()])
-    return "person" if is_meant or re.search(rf"\b{given}\b", text) else "file"
+def note_type(title: str) -> str:
+    """The type of a note: a person where its title is a name that begins with a common given name, else a file."""
+    is_name = _NAME_OF_PERSON.fullmatch(title) and is_given_name(title.partition(" ")[0])
+    return "person" if is_name and names.type_of(title) == "concept" else "file"
 
 
 def is_given_name(word: str) -> bool:
