@@ -241,11 +241,11 @@ def _name_after(text: str, sign: re.Match[str]) -> str:
 
 def _is_name(name: str, *, sure: bool = False) -> bool:
     """Whether all words may be parts of a person's name: no role, nationality, condition, tool or activity."""
-    words = [word.strip(".").lower() for word in name.split()][: 1 if sure else None]
+    words = [word.strip(".").lower() for word in name.split() if not re.fullmatch(_PARTICLE, word)]
     return not name.isupper() and all(
         word not in _NO_NAME
         and (may_be_a_name(word) or (sure and word in _ALSO_NAMES))
         and type_of(word, "") not in ("tool", "language")
         and (sure or not (word.endswith("ing") and len(word) > 5))
-        for word in words
+        for word in words[: 1 if sure else None]
     )
