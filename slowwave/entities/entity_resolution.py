@@ -47,7 +47,7 @@ class ResolutionPlan:
     """The meaning of each mention by the rules, and the questions for a model.
 
     `outcomes`: mention, entity_id, how (alias, name, other_type, spelling, short_name, full_name, kin, similar, ask,
-    new), cosine. `unclear` (mention, entity_id): possible meanings of a name; `twins`: two entities of one bearer.
+    new), cosine. `unclear` (mention, entity_id): possible meanings of a name.
     """
 
     mentions: Mentions
@@ -56,7 +56,6 @@ class ResolutionPlan:
     entities: pl.DataFrame
     aliases: pl.DataFrame
     unclear: pl.DataFrame
-    twins: pl.DataFrame
 
     def name_questions(self) -> tuple[NameQuestion, ...]:
         """The questions for a prompt; side a is the new name."""
@@ -126,7 +125,7 @@ def plan_resolution(
     parts = [part.select(settled.columns) for part in (known, ruled)]
     outcomes = pl.concat([*parts, settled]).sort("mention")
     questions = _questions(outcomes, mentions.distinct, entities)
-    return ResolutionPlan(mentions, outcomes, questions, entities, aliases, unclear, joined.twins)
+    return ResolutionPlan(mentions, outcomes, questions, entities, aliases, unclear)
 
 
 def exact_matches(
@@ -446,8 +445,9 @@ def _decisions(mentioned: pl.DataFrame, now: datetime) -> pl.DataFrame:
 
 def _unclear_decisions(mentioned: pl.DataFrame, plan: ResolutionPlan, now: datetime) -> pl.DataFrame:
     """One decision for each name with several possible meanings, with all of them."""
-    several = pl.concat([plan.unclear, plan.twins]).unique(maintain_order=True)
-    could = several.group_by("mention", maintain_order=True).agg(could=pl.col("entity_id"))
+    could = (
+        plan.unclear.unique(maintain_order=True).group_by("mention", maintain_order=True).agg(could=pl.col("entity_id"))
+    )
     rows = [
         decision(
             UNCLEAR_NAME,

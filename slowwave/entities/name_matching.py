@@ -209,27 +209,19 @@ def is_phrase(name: str) -> bool:
 
 
 def is_part(name: str, whole: str) -> bool:
-    """Whether a name in signs is surely the family name or the given name of another.
+    """Whether a name in signs, with or without a form of address, is surely the family or given name of another.
 
-    A family name of two signs is Japanese: a Japanese form of address shows it, or four signs of the whole name. A
-    given name is the end of the whole and begins with no family name: 高明 is not surely short for 李高明.
-    """
-    if not may_be_part(name, whole):
-        return False
-    part, signs = ADDRESS.sub("", name), ADDRESS.sub("", whole)
-    is_given = signs.endswith(part) and part[0] not in FAMILIES
-    return is_given or len(signs) >= _LONG or bool(_KANA.search(name))
-
-
-def may_be_part(name: str, whole: str) -> bool:
-    """Whether a name in signs, with or without a form of address, stands at either end of another.
-
-    It has two signs and the other at most four; in Japanese three and six. A longer name is a full name already.
+    It has two signs and the other at most four; in Japanese three and six. A family name of two signs is Japanese: a
+    Japanese form of address shows it, or four signs of the whole name. A given name is the end of the whole and begins
+    with no family name: 高明 is not surely short for 李高明.
     """
     part, signs = ADDRESS.sub("", name), ADDRESS.sub("", whole)
     if is_phrase(whole) or not (SIGNS.fullmatch(part) and SIGNS.fullmatch(signs)):
         return False
     is_japanese = bool(_JAPANESE.search(name + whole)) or not JAPANESE_FAMILIES.isdisjoint({signs[:2], signs[:3]})
     longest, longest_whole = (_JAPANESE_PART, _JAPANESE_WHOLE) if is_japanese else (_PART, _WHOLE)
-    fits = len(part) <= longest and len(part) < len(signs) <= longest_whole
-    return fits and (signs.startswith(part) or signs.endswith(part))
+    if len(part) > longest or not len(part) < len(signs) <= longest_whole:
+        return False
+    is_given = signs.endswith(part) and part[0] not in FAMILIES
+    is_family = signs.startswith(part) or signs.endswith(part)
+    return is_given or (is_family and (len(signs) >= _LONG or bool(_KANA.search(name))))
