@@ -114,7 +114,7 @@ def _decide(run: Run, reading: Reading, batch: _Batch, settings: IngestSettings)
     fresh = _with_search_text(reading, _placed(reading, identified.messages, identified.fresh))
     vectors = _embed(run, fresh, batch.vectors)
     gated, states = gate(run.embedder, reading, fresh, vectors, settings, run.now)
-    artifacts = draft_artifacts(run, fresh, batch.documents, settings.consolidate.artifacts, batch.vectors)
+    artifacts = draft_artifacts(run, batch.documents, batch.vectors)
     known = len(identified.messages) - len(fresh)
     return _AdmissionPlan(gated, vectors, _refusals(gated, vectors), states, artifacts, known, identified.renamed)
 
