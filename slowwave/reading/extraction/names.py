@@ -237,16 +237,23 @@ def has_value(name: str, object: str | None, texts: Iterable[str]) -> bool:
 
 
 def _is_named(name: str, entity_type: str, texts: Iterable[str]) -> bool:
-    standing = how_it_stands(name, texts)
+    standing, words = how_it_stands(name, texts), name.split()
     if standing == "name":
-        return not (entity_type == "person" and len(name.split()) == 1 and is_role(name.strip()))
+        return not (entity_type == "person" and len(words) == 1 and is_role(name.strip()))
     if entity_type in _TECHNICAL and _MADE.search(name):
         return True
+    telling, last = _telling(name), words[-1].lower()
+    if standing == "noun" or not telling or is_role(last) or last in _BARE_PLACES:
+        return False
+    if entity_type in _TECHNICAL:
+        return not _ABSTRACT.search(name) and not (entity_type == "organization" and last.endswith("s"))
     if standing == "unseen":
-        return _looks_named(name, entity_type)
-    if standing == "bare":
-        return _may_be_bare(name, entity_type)
-    return False
+        return all(not word[0].islower() for word in telling)
+    return entity_type in ("person", "place") and len(words) <= 3
+
+
+def _telling(words: str) -> list[str]:
+    return [word for word in _WORD.findall(words) if word.lower() not in _SMALL]
 
 
 def how_it_stands(name: str, texts: Iterable[str]) -> Standing:
@@ -261,30 +268,16 @@ def _places(name: str, text: str) -> set[Standing]:
     words = name.split()
     if not words or words[0].lower() not in text.lower():
         return found
-    small = len(text) > 20 and text == text.lower()
     for place in _pattern(name).finditer(text):
-        words_here = place.group()
-        telling = [word for word in _WORD.findall(words_here) if word.lower() not in _SMALL]
-        capitals = [word for word in telling if word[0].isupper() or not word[0].isalpha() or not word[0].islower()]
-        before = text[max(place.start() - 40, 0) : place.start()]
-        opens = _opens(before)
-        last = before.split()[-1].lower() if before.split() else ""
-        shouted = words_here.isupper() and text[max(place.start() - 20, 0) : place.end() + 20].isupper()
-        if capitals and len(capitals) == len(telling) and not shouted:
-            if not opens or len(telling) > 1 or _MADE.search(words_here):
-                found.add("name")
-            elif last in _DETERMINERS:
-                found.add("noun")
-            else:
-                found.add("bare")
-        elif capitals and not shouted and not opens:
-            found.add("name" if capitals[0] == telling[0] else "noun")
-        elif last in _DETERMINERS and not small:
+        here, before = place.group(), text[max(place.start() - 40, 0) : place.start()]
+        telling = _telling(here)
+        has_capitals = bool(telling) and all(not word[0].islower() for word in telling) and not text.isupper()
+        if has_capitals and (not _opens(before) or len(telling) > 1 or _MADE.search(here)):
+            found.add("name")
+        elif _DETERMINERS.intersection(before.lower().split()[-1:]) or _ABSTRACT.search(here):
             found.add("noun")
-        elif small or not _ABSTRACT.search(words_here):
-            found.add("bare")
         else:
-            found.add("noun")
+            found.add("bare")
     return found
 
 
@@ -298,25 +291,3 @@ def _opens(before: str) -> bool:
     """Whether the next word has a capital because it begins a sentence or a line."""
     bare = before.rstrip(" \t\"'“‘(*_#>-•")
     return not bare or bare[-1] in ".!?:\n…¡¿"
-
-
-def _looks_named(name: str, entity_type: str) -> bool:
-    """Whether a name that is absent from the text has the form of a name."""
-    telling = [word for word in _WORD.findall(name) if word.lower() not in _SMALL]
-    if not telling or all(is_role(word) for word in telling):
-        return False
-    if entity_type in _TECHNICAL:
-        return not _ABSTRACT.search(name)
-    return all(word[0].isupper() or not word[0].islower() for word in telling)
-
-
-def _may_be_bare(name: str, entity_type: str) -> bool:
-    """Whether a word in lower case, or at the start of a sentence without an article, may be a name."""
-    last = name.lower().split()[-1]
-    if entity_type == "person":
-        return len(name.split()) <= 3 and not is_role(last) and name.lower() not in _BARE_PLACES
-    if entity_type == "place":
-        return last not in _BARE_PLACES and len(name.split()) <= 3
-    if entity_type in _TECHNICAL:
-        return not last.endswith("s") or entity_type != "organization"
-    return False
