@@ -123,7 +123,6 @@ LINKED = (
 """The columns that linking sets."""
 
 QUESTION_FROM = 0.5  # above what the cosine alone can reach: a pair without common words in text or title is not asked
-QUESTIONS_PER_ARTIFACT = 3
 EXCERPT_CHARS = 1500
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -172,7 +171,7 @@ def as_filed(drafts: pl.DataFrame) -> pl.DataFrame:
 def find_questions(
     artifacts: pl.DataFrame, pairs: pl.DataFrame, new_ids: Sequence[str]
 ) -> tuple[tuple[tuple[str, str], ...], tuple[ArtifactQuestion, ...]]:
-    """The pairs for a model, best first for each new artifact, and their questions; `a` is the newer one.
+    """The pairs with a new artifact for a model, best first, and their questions; `a` is the newer one.
 
     Without pairs that rules settle (duplicates, one file again), and pairs that share neither words nor title.
     """
@@ -180,14 +179,7 @@ def find_questions(
     likely = open_pairs.filter(pl.col("confidence") >= QUESTION_FROM).sort(
         "confidence", "id", "head_id", descending=[True, False, False]
     )
-    fresh = frozenset(new_ids)
-    question_counts: dict[str, int] = Counter()
-    keys: list[tuple[str, str]] = []
-    for a, b in likely.select("id", "head_id").iter_rows():
-        mine = [each for each in (a, b) if each in fresh]
-        if any(question_counts[each] < QUESTIONS_PER_ARTIFACT for each in mine):
-            question_counts.update(mine)
-            keys.append((a, b))
+    keys = [key for key in likely.select("id", "head_id").iter_rows() if not frozenset(key).isdisjoint(new_ids)]
     rows = {row["id"]: row for row in artifacts.to_dicts()}
     cosines = {(a, b): cosine for a, b, cosine in pairs.select("id", "head_id", "cosine").iter_rows()}
     questions = [_question(number, rows, key, cosines[key]) for number, key in enumerate(keys)]
