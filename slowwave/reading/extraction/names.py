@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from slowwave.common.lexicon import words_of
-from slowwave.common.text import SYLLABIC, normalise_name, word_set
+from slowwave.common.text import SYLLABIC, normalise_name, plain_letters, word_set
 
 from .date_words import MONTH_NAME
 from .kinship import is_role, kin_of
@@ -21,7 +21,6 @@ from .kinship import is_role, kin_of
 MIN_NAME_CHARS = 3
 MAX_NAME_WORDS = 6
 _MAX_WORD = 60
-_OUTER = "\"'“”‘’«»()[]{}<>*_`~,.;:!?…¿¡–—-/\\|#"
 
 _LANGUAGES = words_of("programming_languages")
 _TOOLS = words_of("tools")
@@ -49,10 +48,8 @@ _PRIVATE = re.compile(
     r"@\w|://|www\.|\[REDACTED|^[/~.]{0,2}/|\\|^[\w.-]+\.(?:py|js|ts|tsx|json|yaml|yml|toml|md|txt|env"
     r"|html|css|sh|ini|cfg|log)$"
 )
-_COMMON_NOUN = re.compile(r"(?:ings?|tions?|ments?|ness|ity|ities|ges|ism|ances?|ences?)$")
-_CAPITAL = re.compile(r"[A-ZÀ-Þ]")
-_CHUNK = re.compile(r"\S+")
-_NAMING_VERB = word_set(words_of("verbs_after_names"))
+_TOKEN = re.compile(r"(?<![\w/=\\@.])[^\W_](?:[\w&+#]|[.’'-](?=[^\W_])(?!s\b))*+(?!://)")
+_GIVEN_NAMES = word_set(words_of("given_names"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,70 +95,45 @@ def is_pronoun(word: str) -> bool:
 
 
 def spot(sentence: str, known: Collection[str] = ()) -> list[Name]:
-    """The names in a sentence, in order; `known` are lower-cased names that need no further sign at its start."""
-    shouted = sentence.isupper() and len(sentence) > 6
-    if not _CAPITAL.search(sentence) and not _LOWER_CASE_TOO.intersection(sentence.lower().split()):
-        return []
-    words = _words(sentence)
+    """The names in a sentence, in order: known tools, and runs of capitalised words, with joiners ("of") between them.
+
+    A lone word at the beginning must be a given name, in the possessive, or among `known` (lower-cased names).
+    """
     found: list[Name] = []
-    i = 0
-    while i < len(words):
-        word, start, end, closes = words[i]
-        lower = word.lower()
-        if lower in _LOWER_CASE_TOO or (lower in _KNOWN and word[0].isupper() and i > 0):
-            found.append(Name(word, start, end, True))
-            i += 1
+    run: list[re.Match[str]] = []
+    for word in [*_TOKEN.finditer(sentence), None]:
+        lower = word.group().lower() if word else ""
+        is_tool = lower in _LOWER_CASE_TOO or (lower in _KNOWN and word is not None and word.start() > 0)
+        is_near = bool(run) and word is not None and sentence[run[-1].end() : word.start()] == " "
+        if word and is_near and (_is_capitalised(word) or word.group() in _JOINERS) and not is_tool:
+            run.append(word)
             continue
-        if shouted or not _is_capitalised(word):
-            i += 1
-            continue
-        j, stop = i, closes
-        while not stop and j + 1 < len(words):
-            ahead = j + 1
-            if words[ahead][0] in _JOINERS and not words[ahead][3] and ahead + 1 < len(words) and j - i < 4:
-                ahead += 1
-            if (
-                not _is_capitalised(words[ahead][0])
-                or words[ahead][0].lower() in _LOWER_CASE_TOO
-                or ahead - i >= MAX_NAME_WORDS
-            ):
-                break
-            j, stop = ahead, words[ahead][3]
-        text = sentence[start : words[j][2]]
-        opens = i == 0 or sentence[max(start - 2, 0) : start].strip()[-1:] in (".", ":", "!", "?", '"', "“")
-        follower = words[j + 1][0].lower() if j + 1 < len(words) else ""
-        owned = sentence[words[j][2] : words[j][2] + 2] in ("'s", "’s")
-        sure = (
-            not opens
-            or j > i
-            or owned
-            or lower in known
-            or (follower in _NAMING_VERB and not _COMMON_NOUN.search(lower))
-        )
-        if sure and is_usable(text):
-            found.append(Name(text, start, words[j][2]))
-        i = j + 1
+        while run and run[-1].group() in _JOINERS:
+            run.pop()
+        if run and (name := _name_of(sentence, run[:MAX_NAME_WORDS], known)):
+            found.append(name)
+        run = [word] if word and not is_tool and _is_capitalised(word) else []
+        if word and is_tool and (lower in _LOWER_CASE_TOO or word.group()[0].isupper()):
+            found.append(Name(word.group(), word.start(), word.end(), True))
     return found
 
 
-def _words(sentence: str) -> list[tuple[str, int, int, bool]]:
-    """(word, start, end, is_closed) without outer punctuation; punctuation or a possessive closes a word."""
-    words = []
-    for found in _CHUNK.finditer(sentence):
-        raw = found.group()
-        core = raw.strip(_OUTER)
-        if core and len(core) <= _MAX_WORD:
-            start = found.start() + (0 if raw[0] == core[0] else raw.index(core))
-            owned = core.endswith(("'s", "’s"))
-            core = core[:-2] if owned else core
-            if core:
-                words.append((core, start, start + len(core), owned or start + len(core) < found.end()))
-    return words
+def _name_of(sentence: str, run: list[re.Match[str]], known: Collection[str]) -> Name | None:
+    start, end = run[0].start(), run[-1].end()
+    text, is_owned = sentence[start:end], sentence[end : end + 2] in ("'s", "’s")
+    is_sure = not _opens(sentence[:start]) or len(run) > 1 or is_owned or text.lower() in known or is_given_name(text)
+    return Name(text, start, end) if is_sure and is_usable(text) else None
 
 
-def _is_capitalised(word: str) -> bool:
-    """Whether a word has the form of a name: a capital first, no function word, no lone acronym of two letters."""
-    return word[0].isupper() and may_be_a_name(word) and not _PRIVATE.search(word) and "'" not in word[:3]
+def is_given_name(word: str) -> bool:
+    """Whether a capitalised word is a common given name, with or without its accents: who has one is a person."""
+    return word[:1].isupper() and plain_letters(word).lower() in _GIVEN_NAMES
+
+
+def _is_capitalised(word: re.Match[str]) -> bool:
+    """Whether a word has the form of a name: a capital first, no function word, no lone acronym."""
+    text = word.group()
+    return text[0].isupper() and len(text) <= _MAX_WORD and may_be_a_name(text) and not _PRIVATE.search(text)
 
 
 Standing = Literal["name", "noun", "bare", "unseen"]
@@ -289,5 +261,5 @@ def _pattern(name: str) -> re.Pattern[str]:
 
 def _opens(before: str) -> bool:
     """Whether the next word has a capital because it begins a sentence or a line."""
-    bare = before.rstrip(" \t\"'“‘(*_#>-•")
+    bare = before.rstrip(" \t\"'“‘„(*_#>|-•")
     return not bare or bare[-1] in ".!?:\n…¡¿"

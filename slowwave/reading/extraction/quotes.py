@@ -10,17 +10,15 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from slowwave.common.lexicon import words_of
 from slowwave.common.lexicon.statement_words import PERSONS
 from slowwave.common.records import Turn, Window
-from slowwave.common.text import cut_bytes, plain_letters, sentences, word_set
+from slowwave.common.text import cut_bytes, sentences
 from slowwave.reading.filters import durability
 
 from . import names
 from .dates import find_hint
 
 MAX_STATEMENT_BYTES = 2048
-_GIVEN_NAMES = word_set(words_of("given_names"))
 JOIN_CHARS = 60
 """Neighbouring sentences up to this length together make one quotation; of a long message up to a tenth of it."""
 _MOST_JOINED = 1500
@@ -50,7 +48,7 @@ class _Names:
             self.met[name.text] = self.met.get(name.text, 0) + 1
             is_sure = name.is_known or " " in name.text or self.met[name.text] > 1
             if is_sure or name.text.lower() in self.speakers:
-                is_person = is_given_name(name.text.partition(" ")[0]) and len(name.text.split()) <= 3
+                is_person = names.is_given_name(name.text.partition(" ")[0]) and len(name.text.split()) <= 3
                 self.types[name.text] = names.type_of(name.text, "person" if is_person else "")
 
 
@@ -161,10 +159,5 @@ _NAME_OF_PERSON = re.compile(
 
 def note_type(title: str) -> str:
     """The type of a note: a person where its title is a name that begins with a common given name, else a file."""
-    is_name = _NAME_OF_PERSON.fullmatch(title) and is_given_name(title.partition(" ")[0])
+    is_name = _NAME_OF_PERSON.fullmatch(title) and names.is_given_name(title.partition(" ")[0])
     return "person" if is_name and names.type_of(title) == "concept" else "file"
-
-
-def is_given_name(word: str) -> bool:
-    """Whether a capitalised word is a common given name, with or without its accents: who has one is a person."""
-    return word[:1].isupper() and plain_letters(word).lower() in _GIVEN_NAMES
