@@ -369,7 +369,7 @@ _ARTIFACTS = Table(
     "one document as a whole, in a chain of versions (S1-15)",
     {
         "title": text("Its heading or file name."),
-        "type": text("markdown, text, code or data."),
+        "type": text("markdown or text."),
         "content": text("The text after redaction."),
         "content_hash": text("Hash of the text, so that the same one is known again."),
         "summary": text("What it is about, in a sentence or two."),

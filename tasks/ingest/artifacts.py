@@ -33,7 +33,7 @@ from slowwave.facts.deduplication.artifacts import (
 )
 from slowwave.reading.filters.injection import injection_reason
 from slowwave.reading.filters.redaction import redact_lines
-from slowwave.reading.ingestion.documents import document, drafts, embedded_text, type_of_file, without_orders
+from slowwave.reading.ingestion.documents import document, drafts, embedded_text, without_orders
 from slowwave.reading.ingestion.formats import MIXED
 from slowwave.reading.ingestion.parsers import DOCUMENTS
 from storage.rows import column_names, quoted
@@ -116,7 +116,7 @@ def _read_document(part: ReadBatch) -> tuple[Mapping[str, Any] | None, str]:
     if reason := injection_reason(shown):  # an order over several paragraphs
         return None, f"{source.uri} was not filed as a document, only its passages were stored. {reason}"
     title = part.titles.get(row["conversation_id"], row["speaker"])
-    draft = document(title, shown, type_of_file(source.uri, source.format), row)
+    draft = document(title, shown, source.format, row)
     notes = [_LEFT_OUT.format(source.uri)] if shown != content else []
     if is_cut:
         draft["content_hash"] = digest(shown, source.content_hash, size=16)

@@ -7,13 +7,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import PurePath
 from typing import Any, Literal
 
 import polars as pl
 
 from slowwave.common.frames import Schema
-from slowwave.common.text import digest, row_id, sentences
+from slowwave.common.text import digest, row_id
 from slowwave.reading.filters.injection import injection_flags
 
 TOKENS_PER_WORD = 1.3
@@ -267,25 +266,13 @@ DRAFTS: Schema = {
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _PARAGRAPH_END = re.compile(r"(\n[ \t]*\n\s*)")
 _NOT_PROSE = re.compile(r"\s*(?:[-*+•|>]|\d+[.)]\s|<|!\[|\[[^\]]*\]:)")
-_DATA = "json jsonl json5 ndjson yaml yml toml ini cfg conf csv tsv xml env properties lock plist geojson"
-_CODE = (
-    "py pyi js mjs cjs ts tsx jsx java kt go rs c h cc cpp hpp cs rb php swift scala clj ex exs erl hs ml sh bash zsh "
-    "fish ps1 bat sql r jl lua pl dart vue svelte html htm css scss sass less tf hcl proto graphql gradle cmake ipynb"
-)
-_TYPES: Mapping[str, str] = {
-    **dict.fromkeys(_DATA.split(), "data"),
-    **dict.fromkeys(_CODE.split(), "code"),
-    **dict.fromkeys(("md", "mdx", "mkd", "markdown"), "markdown"),
-    **dict.fromkeys(("txt", "text", "plain", "plaintext", "log", "output", "console", "rst", "adoc", "org"), "text"),
-}
 _SUMMARY_CHARS = 300
-_ENOUGH = 80
 
 
 def document(title: str, content: str, type: str, row: Mapping[str, Any]) -> dict[str, Any]:
     """The draft of a whole document: `row`, its first passage, has scope, conversation_id, source_id, occurred_at."""
     placed = {name: row[name] for name in ("scope", "conversation_id", "source_id")}
-    summary = summary_of(content, is_markdown=type == "markdown") if type in ("markdown", "text") else ""
+    summary = summary_of(content, is_markdown=type == "markdown")
     made = {"title": title or UNTITLED, "type": type, "content": content, "summary": summary}
     return {**made, **placed, "message_id": None, "made_at": row["occurred_at"]}
 
@@ -312,19 +299,9 @@ def embedded_text(draft: Mapping[str, Any]) -> str:
     return "\n".join(part for part in (draft["title"], draft["summary"], draft["content"][:2000]) if part)
 
 
-def type_of_file(name: str, format: str) -> str:
-    """markdown, text, code or data, by the format and the suffix of a file."""
-    return "markdown" if format == "markdown" else _TYPES.get(PurePath(name).suffix.lower().lstrip("."), "text")
-
-
 def summary_of(content: str, *, is_markdown: bool) -> str:
-    """The first sentences of prose, 80 to 300 characters if there are as many; empty without prose."""
+    """The first paragraph of prose, at most 300 characters of it; empty without prose."""
     body = _FRONT_MATTER.sub("", content) if is_markdown else content
     prose = (block.text for block in blocks(body.splitlines(), is_markdown=is_markdown) if block.kind == "prose")
-    opening = next((text for text in prose if not _NOT_PROSE.match(text)), "")
-    summary = ""
-    for sentence in sentences(" ".join(opening.split())):
-        if summary and (len(summary) >= _ENOUGH or len(summary) + len(sentence) >= _SUMMARY_CHARS):
-            break
-        summary = f"{summary} {sentence}".strip()
-    return summary if len(summary) <= _SUMMARY_CHARS else f"{summary[: _SUMMARY_CHARS - 1]}…"
+    opening = " ".join(next((text for text in prose if not _NOT_PROSE.match(text)), "").split())
+    return opening if len(opening) <= _SUMMARY_CHARS else f"{opening[: _SUMMARY_CHARS - 1]}…"
