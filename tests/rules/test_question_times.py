@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
@@ -194,23 +194,6 @@ def test_no_period_ends_before_it_begins(question: str, now: datetime) -> None:
         assert period.start is None or period.end is None or period.start < period.end
         assert period.words in question
         assert not period.months or all(1 <= month <= 12 for month in period.months)
-
-
-@given(
-    st.sampled_from(["Monday", "Tuesday", "Friday", "Sunday"]),
-    st.datetimes(datetime(2000, 1, 1), datetime(2050, 1, 1), timezones=st.just(UTC)),
-)
-def test_a_weekday_is_within_seven_days_of_now(name: str, now: datetime) -> None:
-    past, coming = period_of(f"What did she do on {name}?", now), period_of(f"What will she do on {name}?", now)
-    assert past is not None
-    assert past.start is not None
-    assert coming is not None
-    assert coming.start is not None
-    assert past.start.strftime("%A") == coming.start.strftime("%A") == name
-    assert past == Period(past.start, past.start + timedelta(days=1))
-    assert past.start + timedelta(days=1) <= now < coming.start
-    assert now - past.start < timedelta(days=8)
-    assert coming.start - now <= timedelta(days=7)
 
 
 @settings(deadline=None)
