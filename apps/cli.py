@@ -41,7 +41,7 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
         "neighbours": "Show the entities that an entity is related to, directly and through others.",
         "path": "Show how two entities are related: the shortest chain of facts from one to the other.",
         "find": "Find entities by their names and descriptions, or else by meaning.",
-        "documents": "List documents and long pasted texts; or all versions of one document.",
+        "documents": "List documents; or all versions of one document.",
         "episodes": "List the conversations about an entity, newest first, with their summaries.",
     },
     "overview_commands": {

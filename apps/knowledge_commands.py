@@ -285,7 +285,7 @@ def documents(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """List documents and long pasted texts; or all versions of one document."""
+    """List documents; or all versions of one document."""
     with OpenMemory(place) as memory:
         total, found = (0, memory.versions(name)) if name else memory.artifacts(limit)
     if as_json:

@@ -64,7 +64,7 @@ async def consolidate(
         since: Also look again at what was learned since then; empty for what was never looked at.
         scope: Only this project or artifact; empty for all. Facts of two scopes are never compared.
         mode: auto compares pair by pair up to twenty new facts and in clusters beyond; pairwise and cluster force it.
-        artifacts: Also link versions of documents and pasted texts.
+        artifacts: Also link versions of documents.
         settings: Who decides, from which likeness, and how much may be spent.
     """
     run = existing_run("consolidate", store, namespace, now, settings.retention)

@@ -383,7 +383,7 @@ def _pairs(snapshot: Snapshot, facts: list[str]) -> tuple[Pair, ...]:
 
 
 def _artifacts(snapshot: Snapshot, facts: list[str]) -> tuple[tuple[str, str], ...]:
-    """Id and title of the documents and pasted texts that the fact was read from."""
+    """Id and title of the documents that the fact was read from."""
     wanted = " OR ".join(f"array_has(linked_fact_ids, {quoted(fact)})" for fact in facts)
     if not wanted:
         return ()

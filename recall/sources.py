@@ -1,4 +1,4 @@
-"""Where knowledge comes from: documents and pasted texts with their versions (S1-19), and conversations (S2-74)."""
+"""Where knowledge comes from: documents with their versions (S1-19), and conversations (S2-74)."""
 
 from __future__ import annotations
 

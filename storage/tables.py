@@ -366,10 +366,10 @@ _BELIEF_EVIDENCE = Table(
 _ARTIFACTS = Table(
     "artifacts",
     Role.STATE,
-    "one document or pasted text as a whole, in a chain of versions (S1-15)",
+    "one document as a whole, in a chain of versions (S1-15)",
     {
         "title": text("Its heading or file name."),
-        "type": text("markdown, text, code or data."),
+        "type": text("markdown or text."),
         "content": text("The text after redaction."),
         "content_hash": text("Hash of the text, so that the same one is known again."),
         "summary": text("What it is about, in a sentence or two."),
@@ -386,8 +386,8 @@ _ARTIFACTS = Table(
         "scope": text("Project; `global` otherwise."),
         "conversation_id": text("The document or conversation it came with."),
         "source_id": text("The file it came from.", refers="sources"),
-        "message_id": text("The message it was pasted in.", refers="messages"),
-        "made_at": time("When it was written or pasted: the order of versions."),
+        "message_id": text("The message it was pasted in, of stores of earlier versions.", refers="messages"),
+        "made_at": time("When it was written: the order of versions."),
         "confidence": number("How sure its link is, 0 to 1 (S1-18)."),
         "consolidated_at": time("When it was linked; empty: still to be linked."),
     },

@@ -47,7 +47,7 @@ class ResolutionPlan:
     """The meaning of each mention by the rules, and the questions for a model.
 
     `outcomes`: mention, entity_id, how (alias, name, other_type, spelling, short_name, full_name, kin, similar, ask,
-    new), cosine. `unclear` (mention, entity_id): possible meanings of a name; `twins`: two entities of one bearer.
+    new), cosine. `unclear` (mention, entity_id): possible meanings of a name.
     """
 
     mentions: Mentions
@@ -56,7 +56,6 @@ class ResolutionPlan:
     entities: pl.DataFrame
     aliases: pl.DataFrame
     unclear: pl.DataFrame
-    twins: pl.DataFrame
 
     def name_questions(self) -> tuple[NameQuestion, ...]:
         """The questions for a prompt; side a is the new name."""
@@ -102,8 +101,7 @@ def plan_resolution(
     """Match mentions in the order of S2-05: alias, canonical name, same name under another type, rules, vectors, new.
 
     `entities` and `aliases` have at least the rows with one of `mentions.names()` and the rows that `cosines` and
-    `joined` point at. `cosines` (mention, entity_id, cosine) and `joined` may also point at the future entity of
-    another mention, see `new_id`.
+    `joined` point at. `joined` may also point at the future entity of another mention, see `new_id`.
     """
     exact = exact_matches(mentions, entities, aliases, settings)
     unclear = joined.unclear.filter(~pl.col("mention").is_in(joined.joins["mention"].implode()))
@@ -126,7 +124,7 @@ def plan_resolution(
     parts = [part.select(settled.columns) for part in (known, ruled)]
     outcomes = pl.concat([*parts, settled]).sort("mention")
     questions = _questions(outcomes, mentions.distinct, entities)
-    return ResolutionPlan(mentions, outcomes, questions, entities, aliases, unclear, joined.twins)
+    return ResolutionPlan(mentions, outcomes, questions, entities, aliases, unclear)
 
 
 def exact_matches(
@@ -228,17 +226,11 @@ def _by_cosine(
     new = fresh.select("mention", "entity_id", how=pl.lit("new"), cosine=pl.lit(None, dtype=pl.Float64))
     if not settings.use_embedding_resolution or cosines.is_empty() or fresh.is_empty():
         return new
-    own = fresh.select("mention", "canonical_name", "entity_type", "entity_id")
-    later = own.select(entity_id="entity_id", known="canonical_name", known_type="entity_type", order="mention")
     whole = frames.conform(entities, frames.ENTITIES).filter(pl.col("parent_entity_id").is_null())
-    stored = whole.select(
-        entity_id="id", known="canonical_name", known_type="entity_type", order=pl.lit(-1, dtype=pl.Int64)
-    )
     best = (
         frames.conform(cosines, COSINES)
-        .join(own.rename({"entity_id": "own_id"}), on="mention")
-        .join(pl.concat([stored, later]), on="entity_id")
-        .filter((pl.col("known_type") == pl.col("entity_type")) & (pl.col("order") < pl.col("mention")))
+        .join(fresh.select("mention", "canonical_name", "entity_type"), on="mention")
+        .join(whole.select("entity_type", entity_id="id", known="canonical_name"), on=["entity_id", "entity_type"])
         .filter(pl.col("cosine") >= settings.entity_ambiguous)
         .sort(-pl.col("cosine"), "entity_id")
         .unique("mention", keep="first", maintain_order=True)
@@ -253,13 +245,9 @@ def _by_cosine(
 
 def _questions(outcomes: pl.DataFrame, distinct: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
     pairs = outcomes.filter(pl.col("how") == "ask").join(distinct, on="mention", maintain_order="left")
-    ids = pl.Series(_new_ids(distinct), dtype=pl.String)
-    known = pl.concat(
-        [
-            entities.select(entity_id="id", known_name="name", known_summary="summary"),
-            distinct.select(entity_id=ids, known_name="name", known_summary="summary"),
-        ]
-    ).unique("entity_id", keep="first", maintain_order=True)
+    known = entities.select(entity_id="id", known_name="name", known_summary="summary").unique(
+        "entity_id", keep="first"
+    )
     rows = pairs.join(known, on="entity_id", how="left", maintain_order="left")
     return frames.conform(rows.with_columns(question=pl.int_range(pl.len(), dtype=pl.Int64)), QUESTIONS).select(
         *QUESTIONS
@@ -446,8 +434,9 @@ def _decisions(mentioned: pl.DataFrame, now: datetime) -> pl.DataFrame:
 
 def _unclear_decisions(mentioned: pl.DataFrame, plan: ResolutionPlan, now: datetime) -> pl.DataFrame:
     """One decision for each name with several possible meanings, with all of them."""
-    several = pl.concat([plan.unclear, plan.twins]).unique(maintain_order=True)
-    could = several.group_by("mention", maintain_order=True).agg(could=pl.col("entity_id"))
+    could = (
+        plan.unclear.unique(maintain_order=True).group_by("mention", maintain_order=True).agg(could=pl.col("entity_id"))
+    )
     rows = [
         decision(
             UNCLEAR_NAME,

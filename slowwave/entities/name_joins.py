@@ -1,7 +1,7 @@
 """Rules that join a name to a known entity, by spelling, first name, full name or kin (S2-05).
 
 A short name joins the only full name that it fits among the known names and those of the same batch. If it fits two, it
-joins neither, and a person decides.
+joins neither.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slowwave.common.words import folded
 from slowwave.reading.extraction.kinship import read_kin
 
 from .mentions import Mentions, new_id
-from .name_matching import UMLAUTS, ascii_words, match_names, may_be_part, name_parts, short_form
+from .name_matching import UMLAUTS, ascii_words, is_one_name, name_parts, short_form
 
 KNOWN: frames.Schema = {"entity_id": pl.String(), "entity_type": pl.String(), "name": pl.String()}
 JOINS: frames.Schema = {"mention": pl.Int64(), "entity_id": pl.String(), "how": pl.String()}
@@ -31,12 +31,10 @@ MATCHED = ("person", "organization", "place", "project", "tool")
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The joins of a batch (JOINS), its unclear mentions (UNCLEAR), and `twins` (UNCLEAR): mentions of somebody who has
-    two entities, one by name and one as kin of another person."""
+    """The joins of a batch (JOINS) and its unclear mentions (UNCLEAR)."""
 
     joins: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=dict(JOINS)))
     unclear: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=dict(UNCLEAR)))
-    twins: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=dict(UNCLEAR)))
 
 
 NOTHING_JOINED = Joined()
@@ -84,9 +82,7 @@ def plan_joins(mentions: Mentions, exact: Mapping[int, str], known: pl.DataFrame
         for row in rows:
             step(row)
     joins = [(mention, plan.now(entity), how) for mention, (entity, how) in sorted(plan.joined.items())]
-    return Joined(
-        pl.DataFrame(joins, schema=dict(JOINS), orient="row"), plan.several(plan.unclear), plan.several(plan.twins)
-    )
+    return Joined(pl.DataFrame(joins, schema=dict(JOINS), orient="row"), plan.several())
 
 
 class _Plan:
@@ -96,7 +92,6 @@ class _Plan:
         self.exact = exact
         self.joined: dict[int, tuple[str, str]] = {}
         self.unclear: dict[int, set[str]] = {}
-        self.twins: dict[int, set[str]] = {}
         self.names: dict[str, set[str]] = defaultdict(set)  # entity → its names
         self.type: dict[str, str] = {}
         self.owner: dict[str, str] = {}  # name of a person → entity
@@ -144,9 +139,9 @@ class _Plan:
             entity = self._becomes[entity]
         return entity
 
-    def several(self, found: Mapping[int, set[str]]) -> pl.DataFrame:
+    def several(self) -> pl.DataFrame:
         """UNCLEAR of the mentions with more than one possible meaning."""
-        meant = {mention: sorted({self.now(each) for each in could}) for mention, could in sorted(found.items())}
+        meant = {mention: sorted({self.now(each) for each in could}) for mention, could in sorted(self.unclear.items())}
         rows = [(mention, entity) for mention, could in meant.items() if len(could) > 1 for entity in could]
         return pl.DataFrame(rows, schema=dict(UNCLEAR), orient="row")
 
@@ -164,11 +159,8 @@ class _Plan:
         if not self._is_open(row) or read_kin(str(row["name"])):
             return
         name, kind = str(row["name"]), str(row["entity_type"])
-        same = [
-            entity
-            for entity in self._near(row)
-            if any(match_names(name, each, kind).is_sure for each in self._called(entity))
-        ]
+        near = self._near(row)
+        same = [entity for entity in near if any(is_one_name(name, each, kind) for each in self._called(entity))]
         if len(same) == 1:
             self._join(row, same[0], "spelling")
 
@@ -187,8 +179,6 @@ class _Plan:
             self._join(row, next(iter(whom)), "short_name")
         elif whom:
             self.unclear[mention] = whom
-        elif could := {each for each in self._near(row) if any(may_be_part(name, one) for one in self._called(each))}:
-            self.twins[mention] = {*could, self._meaning(row)}  # 张伟 and 张伟明
 
     def _whole_people(self, name: str) -> set[str]:
         """The people whose name has this one as a short form."""
@@ -200,10 +190,7 @@ class _Plan:
         if not self._is_open(row) or row["entity_type"] != "person":
             return
         name, own = str(row["name"]), self._meaning(row)
-        near = [each for each in self._near(row) if each in self._stored]
-        if could := {each for each in near if any(may_be_part(one, name) for one in self._called(each))}:
-            self.twins[int(str(row["mention"]))] = {*could, own}
-        short = [each for each in near if self._is_short(each, name)]
+        short = [each for each in self._near(row) if each in self._stored and self._is_short(each, name)]
         if len(short) != 1:
             return
         if set[str]().union(*(self._whole_people(each) for each in self._called(short[0]))) == {own}:
@@ -228,17 +215,13 @@ class _Plan:
         (entity,) = known
         mention = int(str(row["mention"]))
         if kin.may_be_several and entity in self._stored and (row["kin"] is not None or self._called(entity)):
-            if not self._called(entity):  # "my sister", later Eva: a person decides, there may be a Mia
-                self.twins[mention] = {entity, self._meaning(row)}
-            return
+            return  # "my sister", later Eva: there may be a Mia
         own = [str(row["name"])] if row["kin"] is not None else sorted(self.kin_names.get(kin.called(), ()))
         called = {*self._called(entity), *self.kin_names.get(kin.called(), ())}
         if any(_are_two(one, other) for one in own for other in called):
             return  # the second sister, the next manager
         if mention not in self.exact and mention not in self.joined:
             self._join(row, entity, "kin")
-        elif not self._called(entity):
-            self.twins[mention] = {entity, self._meaning(row)}
 
     def _kin_known(self, possessor: str, role: str) -> set[str]:
         owner = self._owner(possessor)
@@ -260,7 +243,7 @@ class _Plan:
 
 def _are_two(one: str, other: str) -> bool:
     """Whether two names belong to two people."""
-    is_one = short_form(one, other) or short_form(other, one) or match_names(one, other, "person").is_same
+    is_one = short_form(one, other) or short_form(other, one) or is_one_name(one, other)
     return normalise_name(one) != normalise_name(other) and not is_one
 
 

@@ -11,6 +11,7 @@ import polars as pl
 
 from slowwave.common import frames
 from slowwave.common.errors import UnknownName
+from slowwave.common.lexicon import table_of
 from slowwave.common.settings import AspectSettings
 from slowwave.common.text import row_id
 
@@ -36,44 +37,7 @@ class Aspect:
         return {name: getattr(self, name) for name in ("slug", "display_name", "category", "icon")}
 
 
-TAXONOMY: tuple[Aspect, ...] = (
-    Aspect("film_tv", "Film & TV", "Cultural", "🎬", "film|movie|cinema|tv|show|series|watch|actor|director"),
-    Aspect("music", "Music", "Cultural", "🎵", "music|song|album|band|listen|concert|guitar|piano|sing"),
-    Aspect("books", "Books", "Cultural", "📚", "book|read|novel|author|library|literature"),
-    Aspect("creativity", "Creativity", "Cultural", "🎨", "art|paint|draw|design|create|craft|write|photo|invent"),
-    Aspect(
-        "career", "Career", "Identity", "💼", "work|job|career|employ|company|manag|project|colleague|salary|promot"
-    ),
-    Aspect("education", "Education", "Identity", "🎓", "stud|school|universit|degree|course|learn|teach|train|certif"),
-    Aspect("identity", "Identity", "Identity", "🪪", "identit|name|gender|nationalit|personalit|self|born|describe"),
-    Aspect("childhood", "Childhood", "Identity", "🧸", "child|kid|grew up|young|school days|parents' house"),
-    Aspect(
-        "family",
-        "Family",
-        "Relationships",
-        "👪",
-        "famil|mother|father|parent|brother|sister|son|daughter|wife|husband|spouse|cousin|grand",
-    ),
-    Aspect(
-        "relationships",
-        "Relationships",
-        "Relationships",
-        "🤝",
-        "friend|partner|dating|married|relationship|know|met|love|neighbo",
-    ),
-    Aspect("philosophy", "Philosophy", "Worldview", "🤔", "think|believ|philosoph|meaning|ethic|idea|opinion"),
-    Aspect(
-        "values", "Values", "Worldview", "🧭", "value|principle|important|prefer|priorit|care about|honest|integrity"
-    ),
-    Aspect("spirituality", "Spirituality", "Worldview", "🙏", "god|faith|church|pray|relig|spirit|meditat|soul"),
-    Aspect(
-        "health",
-        "Health",
-        "Lifestyle",
-        "🩺",
-        "health|ill|sick|doctor|medic|diet|sleep|exercise|run|allerg|injur|weight",
-    ),
-)
+TAXONOMY = tuple(Aspect(slug, *row.split(" / ")) for slug, row in table_of("aspects").items())
 SLUGS: tuple[str, ...] = tuple(aspect.slug for aspect in TAXONOMY)
 BY_SLUG: Mapping[str, Aspect] = MappingProxyType({aspect.slug: aspect for aspect in TAXONOMY})
 _ORDER = pl.DataFrame({"slug": SLUGS, "place": range(len(SLUGS))})

@@ -470,7 +470,7 @@ class OpenMemory:
         return episodes_of(seen, _entity(seen, _moment(), name).id)
 
     def artifacts(self, limit: int = 50) -> tuple[int, tuple[Artifact, ...]]:
-        """How many documents and pasted texts there are, and the newest version of the latest ones (S1-15)."""
+        """How many documents there are, and the newest version of the latest ones (S1-15)."""
         from recall.sources import artifacts
 
         at_least_one("limit", limit)

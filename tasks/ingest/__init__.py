@@ -11,6 +11,6 @@
 - `statements`: the same for what somebody states outside a conversation
 - `surroundings`: which stored facts may matter to candidates
 - `application`: candidates become facts, and what was read replaces the quotations of the same messages
-- `artifacts`: documents and pasted texts
+- `artifacts`: documents
 - `sessions`: summaries of conversations
 """

@@ -1,4 +1,4 @@
-"""Artifacts: documents and pasted texts are stored as wholes beside their messages, and linked to earlier ones."""
+"""Artifacts: documents are stored as wholes beside their passages, and linked to earlier ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from slowwave.facts.deduplication.artifacts import (
 )
 from slowwave.reading.filters.injection import injection_reason
 from slowwave.reading.filters.redaction import redact_lines
-from slowwave.reading.ingestion.documents import document, drafts, embedded_text, pasted, type_of_file, without_orders
+from slowwave.reading.ingestion.documents import document, drafts, embedded_text, without_orders
 from slowwave.reading.ingestion.formats import MIXED
 from slowwave.reading.ingestion.parsers import DOCUMENTS
 from storage.rows import column_names, quoted
@@ -48,7 +48,6 @@ from tasks.runtime.runs import Run, embedder_of, store_of, vector_column
 from .reading import ReadBatch
 from .sources import SourceInfo
 
-SHORTEST_PASTE = 400  # characters of a fenced block in a message that is an artifact
 MAX_CHARS = 2_000_000  # what is beyond stays in the passages
 
 _LEFT_OUT = "{} is filed as a document without what gives its reader orders; that is stored in its passages, marked."
@@ -79,12 +78,9 @@ def read_documents(parts: Sequence[ReadBatch], settings: ArtifactSettings) -> Do
     return Documents(tuple(found), tuple(notes))
 
 
-def draft_artifacts(
-    run: Run, messages: pl.DataFrame, documents: Documents, settings: ArtifactSettings, known: dict[str, Vectors]
-) -> pl.DataFrame:
-    """What these new messages and documents would file, with vectors; `known` gains new vectors."""
-    found = pasted(messages, SHORTEST_PASTE) if settings.enabled else drafts([])
-    found = pl.concat([drafts(documents.drafts), found])
+def draft_artifacts(run: Run, documents: Documents, known: dict[str, Vectors]) -> pl.DataFrame:
+    """What these documents would file, with vectors; `known` gains new vectors."""
+    found = drafts(documents.drafts)
     embedder = embedder_of(run)
     texts = [embedded_text(row) for row in found.iter_rows(named=True)]
     new = [text for text in dict.fromkeys(texts) if text not in known]
@@ -102,7 +98,7 @@ def file_artifacts(tx: Transaction, found: pl.DataFrame) -> None:
     if found.is_empty():
         return
     found = found.filter(~_is_counted(tx, found))
-    by_text = found.sort("made_at", "source_id", "message_id").group_by("id", maintain_order=True)
+    by_text = found.sort("made_at", "source_id").group_by("id", maintain_order=True)
     first = by_text.agg(pl.all().first(), times=pl.len().cast(pl.Int64))
     stored = tx.by_ids("artifacts", first["id"], with_vector=True)
     fresh = as_filed(first.join(stored, on="id", how="anti")).rename({"times": "seen_count"})
@@ -120,7 +116,7 @@ def _read_document(part: ReadBatch) -> tuple[Mapping[str, Any] | None, str]:
     if reason := injection_reason(shown):  # an order over several paragraphs
         return None, f"{source.uri} was not filed as a document, only its passages were stored. {reason}"
     title = part.titles.get(row["conversation_id"], row["speaker"])
-    draft = document(title, shown, type_of_file(source.uri, source.format), row)
+    draft = document(title, shown, source.format, row)
     notes = [_LEFT_OUT.format(source.uri)] if shown != content else []
     if is_cut:
         draft["content_hash"] = digest(shown, source.content_hash, size=16)
@@ -140,10 +136,9 @@ def _whole_text(source: SourceInfo) -> tuple[str, bool]:
 
 
 def _is_counted(tx: Transaction, found: pl.DataFrame) -> pl.Expr:
-    """Whole documents of sources that were read to their end before."""
-    sources = found.filter(pl.col("message_id").is_null())["source_id"]
-    done = tx.by_ids("sources", sources, ["id"], where="state = 'completed'")["id"]
-    return pl.col("message_id").is_null() & pl.col("source_id").is_in(done.to_list())
+    """Documents of sources that were read to their end before."""
+    done = tx.by_ids("sources", found["source_id"], ["id"], where="state = 'completed'")["id"]
+    return pl.col("source_id").is_in(done.to_list())
 
 
 def _seen_again(stored: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
@@ -156,7 +151,7 @@ def _seen_again(stored: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
     ).drop("times", "again_at")
 
 
-# Linking: documents and pasted texts that were filed are linked to earlier ones (S1-16 … S1-19).
+# Linking: documents that were filed are linked to earlier ones (S1-16 … S1-19).
 
 
 QUESTIONS_PER_CALL = 10
@@ -247,13 +242,13 @@ def _nearest_heads(reading: Reading, new: pl.DataFrame) -> pl.DataFrame:
 
 def _same_files(reading: Reading, new: pl.DataFrame, where: str) -> pl.DataFrame:
     """Pairs of documents that were read under one name, however many others are nearer."""
-    documents = new.filter(pl.col("message_id").is_null()).select("id", "conversation_id", "vector")
+    documents = new.select("id", "conversation_id", "vector")
     others = reading.by_ids(
         "artifacts",
         documents["conversation_id"],
         ["id", "conversation_id"],
         key="conversation_id",
-        where=f"{where} AND message_id IS NULL",
+        where=where,
         with_vector=True,
     ).filter(pl.col("vector").is_not_null())
     pairs = documents.join(others, on="conversation_id", suffix="_b").filter(pl.col("id") != pl.col("id_b"))
@@ -303,21 +298,18 @@ def _write_links(tx: Transaction, run: Run, plan: ArtifactPlan) -> None:
 
 
 def _facts_of(tx: Transaction, run: Run, artifacts: pl.DataFrame) -> pl.DataFrame:
-    """Columns id and linked_fact_ids: live facts from the message it was pasted in, or from the document itself.
+    """Columns id and linked_fact_ids: live facts from the passages of the document.
 
     One file read at different times is one conversation: a fact belongs to every version that was its source or still
     holds its words.
     """
-    whole = artifacts.filter(pl.col("message_id").is_null())
     columns = ["id", "conversation_id", "source_id"]
-    passages = tx.by_ids("messages", whole["conversation_id"], columns, key="conversation_id")
-    shared = whole.select("id", "conversation_id", "source_id", "content").join(
+    passages = tx.by_ids("messages", artifacts["conversation_id"], columns, key="conversation_id")
+    shared = artifacts.select("id", "conversation_id", "source_id", "content").join(
         passages.rename({"id": "message_id"}), on="conversation_id", suffix="_said"
     )
     is_own = pl.col("source_id") == pl.col("source_id_said")
-    read = shared.select("id", "message_id", is_own=is_own.fill_null(False))
-    pastes = artifacts.filter(pl.col("message_id").is_not_null()).select("id", "message_id", is_own=True)
-    places = pl.concat([read, pastes])
+    places = shared.select("id", "message_id", is_own=is_own.fill_null(False))
     facts = tx.by_ids(
         "facts", places["message_id"], ["id", "message_id", "quote"], key="message_id", where=live_sql(run.now)
     ).rename({"id": "fact_id"})

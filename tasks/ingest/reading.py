@@ -25,15 +25,7 @@ from slowwave.reading.ingestion.chat_exports import names_of
 from slowwave.reading.ingestion.conversations import Conversations, empty_frame
 from slowwave.reading.ingestion.documents import document_head, passages
 from slowwave.reading.ingestion.formats import MIXED, Loaded, Note, load_lines, load_values
-from slowwave.reading.ingestion.parsers import (
-    DOCUMENTS,
-    GATHERED,
-    NEXT_ORIGIN,
-    PARSERS,
-    TEXT_PARSERS,
-    WITH_PEOPLE,
-    conversation_of,
-)
+from slowwave.reading.ingestion.parsers import BY_NAME, DOCUMENTS, conversation_of
 from slowwave.reading.ingestion.transcripts import Message, Origin, Parsed
 from tasks.runtime.runs import Run, store_of
 
@@ -122,7 +114,7 @@ Reader = Callable[[SourceInfo, IngestSettings], Iterator[tuple[int, Message | No
 def _reader_of(source: SourceInfo) -> Reader:
     if source.format in DOCUMENTS:
         return _read_document
-    return _read_chat if source.format in TEXT_PARSERS else _read_transcript
+    return _read_chat if BY_NAME[source.format].parse_lines else _read_transcript
 
 
 def _segments(
@@ -159,23 +151,24 @@ def _blocks(found: Iterable[tuple[int, Message | Note]]) -> Iterator[list[tuple[
 
 def _read_transcript(source: SourceInfo, settings: IngestSettings) -> Iterator[tuple[int, Message | Note]]:
     """(line, message or note) of a file of conversations."""
-    parse, advance = PARSERS[source.format], NEXT_ORIGIN.get(source.format)
+    named, loaded = BY_NAME[source.format], _loaded(source)
     start = origin = _origin(source)
-    loaded = _loaded(source)
-    for line, value, note in GATHERED[source.format](loaded) if source.format in GATHERED else loaded:
+    for line, value, note in named.gather(loaded) if named.gather else loaded:
         if note:
             yield line, note
         if note and note.kind != "adjusted":
             continue
         # A fork repeats the lines of its parent, also the one that names the session.
-        if advance and origin is start:
-            origin = advance(value, origin)
-        yield from ((line, found) for found in _parsed(partial(parse, value, origin)))
+        if named.next_origin and origin is start:
+            origin = named.next_origin(value, origin)
+        if named.parse:
+            yield from ((line, found) for found in _parsed(partial(named.parse, value, origin)))
 
 
 def _read_chat(source: SourceInfo, settings: IngestSettings) -> Iterator[tuple[int, Message | Note]]:
     """(line, message or note) of conversations that are lines of text."""
-    yield from TEXT_PARSERS[source.format](_Lines(source), _origin(source))
+    if parse := BY_NAME[source.format].parse_lines:
+        yield from parse(_Lines(source), _origin(source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +186,7 @@ class _Lines:
 
 def _origin(source: SourceInfo) -> Origin:
     names = MappingProxyType(dict[str, str]())
-    if source.format in WITH_PEOPLE:
+    if BY_NAME[source.format].has_people:
         beside = (source.path.parent / PEOPLE, source.path.parent.parent / PEOPLE)
         lists = [path for path in beside if path.is_file() and not path.is_symlink()]
         names = _names_in(lists[0], lists[0].stat().st_mtime_ns) if lists else names

@@ -26,7 +26,7 @@ from slowwave.reading.ingestion.formats import (
     sniff_format,
     top_keys,
 )
-from slowwave.reading.ingestion.parsers import DOCUMENTS, FORMATS, TEXT_PARSERS, VALUES, known_format
+from slowwave.reading.ingestion.parsers import BY_NAME, DOCUMENTS, FORMATS, known_format
 
 READABLE = f"slowwave reads {', '.join(FORMATS)}"
 LISTED = 200
@@ -134,10 +134,10 @@ def _open_source(path: Path, format: str, *, is_named: bool) -> SourceInfo:
     if kind and shape != "lines":
         raise UnusableInput(f"{path} is {kind}, not text.", f"{READABLE}; convert or unpack it first.")
     found = _format_of(path, shown, format, is_named=is_named, is_whole=len(head) < _HEAD_BYTES)
-    if found in DOCUMENTS | TEXT_PARSERS.keys():
+    if not BY_NAME[found].parse:
         shape = "prose"
     elif shape == "prose":
-        shape = "values" if found in VALUES else "lines"
+        shape = "values" if BY_NAME[found].is_values else "lines"
     uri = _shown(path)
     return SourceInfo(
         id=text.row_id("s", uri, content_hash), uri=uri, path=path, format=found, shape=shape, encoding=encoding,

@@ -99,7 +99,7 @@ class Tally:
 
     @property
     def has_linked(self) -> bool:
-        """Whether documents or pasted texts were linked."""
+        """Whether documents were linked."""
         return any(number for what, number in self.counts.items() if what.startswith("artifacts: "))
 
     def paid(self, language: Language, role: Role) -> None:

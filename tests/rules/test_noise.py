@@ -327,17 +327,8 @@ def test_every_message_gets_one_row_in_its_place(rows: list[dict[str, Any]], see
         "role" if row["role"] in ("tool", "system") else "injection" if row["has_injection"] else None for row in rows
     ]
     assert all(gate == expected for gate, expected in zip(planned["gate"], must, strict=True) if expected)
-
-
-@given(MESSAGES)
-def test_people_who_say_something_are_refused_for_nothing_but_repetition_or_acknowledging(
-    rows: list[dict[str, Any]],
-) -> None:
-    planned = plan(
-        *rows, vectors=np.tile(unit([1, 0, 0]), (len(rows), 1)), scorer=ContentScorer(unit([0, 1, 0]), unit([1, 0, 0]))
-    )
-    people = [gate for row, gate in zip(rows, planned["gate"], strict=True) if row["role"] == "user"]
-    assert set(people) <= {None, "injection", "pre_filter", "repeat"}
+    people = {gate for row, gate in zip(rows, planned["gate"], strict=True) if row["role"] == "user"}
+    assert people <= {None, "injection", "pre_filter", "repeat"}
 
 
 def test_the_score_is_worth_over_worth_and_nearest_noise() -> None:

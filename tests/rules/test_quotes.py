@@ -190,12 +190,12 @@ def test_a_daily_note_is_a_file_and_a_note_about_a_person_is_that_person() -> No
 
     assert kinds("2026-04-05", "I decided to order pellets from Holzer.") == {"2026-04-05": "file"}
     assert kinds("Petra Novak", "Tall, grey hair. She sails on Sundays with the club.")["Petra Novak"] == "person"
-    assert kinds("Petra Novak", "Our boiler was fixed by Petra with Otto. She was quick.")["Petra Novak"] == "person"
-    talk = "Talked with Anna about it. She moved to Lisbon."
-    for title in ("Weekly Review of the Team", "Petra Novak"):
-        for head in (f"# {title}\n", f"{title}\n", f"{title}\n====="):
-            assert kinds(title, f"{head}\n{talk}").get(title, "file") == "file"
-    assert kinds("Petra Novak", "# Petra Novak\n\nShe sails on Sundays with the club.")["Petra Novak"] == "person"
+    assert (
+        kinds("Weekly Review of the Team", "Talked with Anna about it. She moved to Lisbon.")[
+            "Weekly Review of the Team"
+        ]
+        == "file"
+    )
     assert kinds("Boiler Repair", "The pump was replaced, and the valves were cleaned.") == {"Boiler Repair": "file"}
 
 

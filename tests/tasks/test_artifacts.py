@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, filled
-from talk import CLAUDE, NOW, STAMPS, START, assert_same, contents, learn, rows, said, written
+from talk import CLAUDE, NOW, STAMPS, START, assert_same, contents, learn, rows
 
 from inference.language import Language
 from inference.ledger import MemoryLedger
@@ -34,7 +34,7 @@ from slowwave.facts.deduplication.artifacts import (
     title_jaccard,
 )
 from slowwave.integrations.python_api import OpenMemory
-from slowwave.reading.ingestion.documents import LEFT_OUT, embedded_text, pasted, pieces
+from slowwave.reading.ingestion.documents import LEFT_OUT, embedded_text
 from storage.doctor import examine
 from storage.store import Store
 from tasks.ingest.artifacts import link_artifacts
@@ -333,44 +333,6 @@ def test_of_two_states_of_one_date_what_came_in_later_is_newer() -> None:
     assert plan.artifacts.sort("version_no")["id"].to_list() == ["z", "a"]  # whichever came in first
 
 
-# What in a message stands for itself
-
-
-@pytest.mark.parametrize(
-    ("before", "info", "content", "title", "kind"),
-    [
-        ("Here is the new src/app.py:", "python", "x = 1", "src/app.py", "code"),
-        ("Look:", "js title=main.ts", "let x", "main.ts", "code"),
-        ("Look:", "toml", "# settings.toml\na = 1", "settings.toml", "data"),
-        ("Look:", "python", "import os\n\nclass Ferry(Boat):\n    pass", "import os", "code"),
-        ("Look:", "", "Minutes of the meeting\nWe met and spoke of ferries.", "Minutes of the meeting", "text"),
-        ("Look:", "md", "# Plan\n\nWe sail.", "Plan", "markdown"),
-    ],
-)
-def test_a_piece_is_named_by_file_or_first_line_and_has_a_type(
-    before: str, info: str, content: str, title: str, kind: str
-) -> None:
-    said_so = {
-        "id": "m1", "conversation_id": "c1", "role": "user", "content": f"{before}\n```{info}\n{content}\n```",
-        "occurred_at": START, "scope": "global", "source_id": "s1", "has_injection": False,
-    }  # fmt: skip
-    draft = pasted(pl.DataFrame([said_so]), 1).row(0, named=True)
-    assert (draft["title"], draft["type"], draft["content"]) == (title, kind, content)
-
-
-def test_fenced_and_quoted_pieces_are_found_and_an_unclosed_fence_runs_to_the_end() -> None:
-    text = (
-        "Look:\n```yaml\na: 1\n```\nand\n> said one\n> said two\n\n~~~~\n```\nnested\n```\n~~~~\n"
-        "- item\n  ```py\n  x = 1"
-    )
-    assert [(paste.info, paste.content) for paste in pieces(text)] == [
-        ("yaml", "a: 1"),
-        ("", "```\nnested\n```"),
-        ("py", "x = 1"),
-        ("text", "said one\nsaid two"),
-    ]
-
-
 def test_s1_15_the_vector_is_of_title_summary_and_the_first_two_thousand_characters() -> None:
     draft = {"title": "Plan", "summary": "What we do.", "content": "x" * 2001}
     assert embedded_text(draft) == "Plan\nWhat we do.\n" + "x" * 2000
@@ -404,13 +366,6 @@ def link(store: Path, language: Language | None = None, *, dry_run: bool = False
     return asyncio.run(link_artifacts(run, chosen, language, dry_run=dry_run))
 
 
-def paste(text: str, language: str = "yaml") -> list[tuple[str, str]]:
-    """Somebody pastes a text into a conversation."""
-    return [
-        ("Marta", f"Our pools are set in pools.yaml as follows:\n\n```{language}\n{text}\n```\n\nI work at Ferrywise.")
-    ]
-
-
 @pytest.mark.proof
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 @pytest.mark.parametrize("is_one_run", [True, False])
@@ -442,7 +397,7 @@ HIDDEN = "My password: hunt\u200ber2horse!"
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A folder of documents, pastes, talk, orders and secrets, and the summary of the run that read it."""
+    """A folder of documents, orders and secrets, and the summary of the run that read it."""
     folder = tmp_path_factory.mktemp("shelf")
     page = dated(folder / "a.md", "2026-02-01", BODY)
     (folder / "copy.md").write_bytes(page.read_bytes().replace(b"\n", b"\r\n"))
@@ -450,12 +405,6 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
     for name, line in (("secret", SECRET), ("hidden", HIDDEN)):
         text = f"# Notes of {name}, {line[3:]}\n\n{line}\n\n{BODY}"
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
-    talk = [
-        *paste(CONFIG), ("Marta", "thanks, that is what I meant"), ("Marta", "```yaml\nshort: 1\n```"),
-        ("tool", paste(f"{CONFIG}\nof: a tool")[0][1]), ("Devon", f"{ORDER}\n{paste(CONFIG + 'x')[0][1]}"),
-        *paste(f"{SECRET}\n{CONFIG}"), *paste(f"{HIDDEN}\n{CONFIG}"),
-    ]  # fmt: skip
-    written(folder / "talk.jsonl", said(talk))
     return folder, read(folder, folder.parent / "shelf-memory")
 
 
@@ -475,17 +424,6 @@ def test_a_document_is_filed_whole_with_title_type_summary_time_and_vector(shelf
     assert contents(shelf[0].parent / "shelf-memory")["artifacts"]["vector"].null_count() == 0
 
 
-def test_a_pasted_text_is_filed_but_no_talk_no_short_piece_and_nothing_of_tools_and_orders(
-    shelf: tuple[Path, dict[str, Any]],
-) -> None:
-    pasted_ones = shelved(shelf).filter(pl.col("message_id").is_not_null())
-    assert set(pasted_ones["title"]) == {"pools.yaml"}
-    assert len(pasted_ones) == 2  # one of them twice, without the secrets that told them apart
-    [row] = pasted_ones.filter(pl.col("content") == CONFIG).to_dicts()
-    assert (row["type"], row["conversation_id"], row["made_at"]) == ("data", "c1", START)
-    assert row["message_id"] == rows(shelf[0].parent / "shelf-memory", "messages", "message_id = 'c1-000'")["id"][0]
-
-
 def test_an_order_to_the_reader_is_left_out_of_a_document_and_that_is_said(shelf: tuple[Path, dict[str, Any]]) -> None:
     assert not shelved(shelf)["content"].str.contains(ORDER, literal=True).any()
     assert shelved(shelf)["content"].str.ends_with(f"{LEFT_OUT}\n\nThe end.").sum() == 1
@@ -497,22 +435,18 @@ def test_an_order_to_the_reader_is_left_out_of_a_document_and_that_is_said(shelf
 def test_no_secret_is_in_an_artifact_its_title_or_summary(shelf: tuple[Path, dict[str, Any]]) -> None:
     told = shelved(shelf).drop(*STAMPS).write_json()
     assert "horse" not in told
-    assert told.count("[redacted:") >= 4
+    assert told.count("[redacted:") >= 3
 
 
 @pytest.mark.proof
 def test_the_same_source_read_twice_is_counted_once_and_the_same_text_elsewhere_once_more(tmp_path: Path) -> None:
-    page, talk = dated(tmp_path / "a.md", "2026-02-01", BODY), written(tmp_path / "talk.jsonl", said(paste(CONFIG)))
-    read([page, talk], tmp_path / "m")
+    page = dated(tmp_path / "a.md", "2026-02-01", BODY)
+    read(page, tmp_path / "m")
     before = filed(tmp_path / "m")
-    read([page, talk], tmp_path / "m")
+    read(page, tmp_path / "m")
     read(page, tmp_path / "m", format="text")  # the same bytes, read in another way
-    written(talk, said([*paste(CONFIG), ("Marta", "I live in Lisbon with my two children.")]))
-    read(talk, tmp_path / "m")
     assert filed(tmp_path / "m").drop(*STAMPS).equals(before.drop(*STAMPS))
-    assert before["seen_count"].to_list() == [1, 1]
-    later = said(paste(CONFIG), "c2", START + timedelta(days=1))
-    read([dated(tmp_path / "b.md", "2026-02-01", BODY), written(tmp_path / "b.jsonl", later)], tmp_path / "m")
+    read(dated(tmp_path / "b.md", "2026-02-01", BODY), tmp_path / "m")
     assert filed(tmp_path / "m").select("id", "seen_count").rows() == [(row, 2) for row in before["id"]]
 
 
@@ -553,20 +487,18 @@ def test_a_dry_run_tells_the_links_and_once_they_are_made_nothing_is_left_to_do(
 
 
 @pytest.mark.proof
-def test_facts_belong_to_the_documents_and_messages_they_were_read_from(tmp_path: Path) -> None:
+def test_facts_belong_to_the_documents_they_were_read_from(tmp_path: Path) -> None:
     page = dated(tmp_path / "a.md", "2026-02-01", "Marta works at Ferrywise. Tomás lives in Porto.")
-    learn([page, written(tmp_path / "talk.jsonl", said(paste(CONFIG)))], tmp_path / "m")
+    learn(page, tmp_path / "m")
     dated(page, "2026-03-01", "Marta works at Ferrywise. Devon lives in Braga.")
     learn(page, tmp_path / "m")
     link(tmp_path / "m")
     facts = dict(rows(tmp_path / "m", "facts").select("id", "statement").iter_rows())
-    old, new, config = [[facts[f] for f in ids] for ids in filed(tmp_path / "m").sort("made_at")["linked_fact_ids"]]
+    old, new = [[facts[f] for f in ids] for ids in filed(tmp_path / "m").sort("made_at")["linked_fact_ids"]]
     assert any("Porto" in fact for fact in old)
     assert not any("Braga" in fact for fact in old)
     assert any("Braga" in fact for fact in new)
     assert not any("Porto" in fact for fact in new)
-    assert config
-    assert all("Ferrywise" in fact or "pools" in fact.lower() for fact in config)
 
 
 def judging(relation: str) -> Any:

@@ -87,9 +87,9 @@ class BeliefSettings(Group):
 
 
 class ArtifactSettings(Group):
-    """How documents and pasted texts are linked to earlier ones (S1-15 … S1-19)."""
+    """How documents are linked to earlier ones (S1-15 … S1-19)."""
 
-    enabled: bool = Field(True, description="File documents and pasted texts as wholes, and link their versions.")
+    enabled: bool = Field(True, description="File documents as wholes, and link their versions.")
     text_dedup: Ratio = Field(0.90, description="Shared five-word shingles from which one is a duplicate (S1-17).")
     link_confidence: Ratio = Field(
         0.80, description="Confidence from which an artifact is a version or derivative (S1-18)."
@@ -144,7 +144,7 @@ class MergeSettings(Group):
         le=64,
         description="Calls in flight at once; within `ingest` that of its language model counts (S1-05).",
     )
-    artifacts: ArtifactSettings = ArtifactSettings.as_field("Documents and pasted texts.")
+    artifacts: ArtifactSettings = ArtifactSettings.as_field("Documents.")
 
 
 class ConsolidateSettings(MergeSettings, DecidingSettings):

@@ -400,7 +400,7 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Artifact(Plain):
-    """One document or pasted text; `chars` is its length, `content` its text if requested, else empty."""
+    """One document; `chars` is its length, `content` its text if requested, else empty."""
 
     id: str
     title: str

@@ -5,5 +5,5 @@
 - `pairs_for_a_model`: which other pairs does a model judge?
 - `merged_facts`: what does the merged fact have of each?
 - `reconciliation_plan`: which facts does a verdict of a model end, which pairs wait, and all changes as one plan
-- `artifacts`: the same for documents and pasted texts: duplicates, versions, derivatives
+- `artifacts`: the same for documents: duplicates, versions, derivatives
 """

@@ -1,4 +1,4 @@
-"""Relations of documents and pasted texts: duplicates, versions, derivatives, or none (S1-16 … S1-19)."""
+"""Relations of documents: duplicates, versions, derivatives, or none (S1-16 … S1-19)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def title_jaccard(a: pl.Series, b: pl.Series) -> pl.Series:
 def measure_pairs(artifacts: pl.DataFrame, near: pl.DataFrame, settings: ArtifactSettings) -> pl.DataFrame:
     """Near pairs of one scope, each once (id < head_id), with measures and `relation` by rule (null: none).
 
-    `artifacts` has both sides: id, title, type, content, scope, conversation_id, message_id. Pairs with a cosine below
+    `artifacts` has both sides: id, title, type, content, scope, conversation_id. Pairs with a cosine below
     SIMILAR are left out (S1-16).
     """
     first, second = pl.min_horizontal("id", "head_id"), pl.max_horizontal("id", "head_id")
@@ -62,17 +62,14 @@ def measure_pairs(artifacts: pl.DataFrame, near: pl.DataFrame, settings: Artifac
     pairs = (
         pairs.select(id=first, head_id=second, cosine="cosine").group_by("id", "head_id").agg(pl.col("cosine").max())
     )
-    sides = artifacts.select("id", "title", "type", "content", "scope", "conversation_id", "message_id")
+    sides = artifacts.select("id", "title", "type", "content", "scope", "conversation_id")
     pairs = pairs.sort("id", "head_id").join(sides, on="id", maintain_order="left")
     pairs = pairs.join(sides, left_on="head_id", right_on="id", suffix="_b", maintain_order="left")
     pairs = pairs.filter(pl.col("scope") == pl.col("scope_b"))
-    same_file = (pl.col("conversation_id") == pl.col("conversation_id_b")) & pl.all_horizontal(
-        pl.col("message_id", "message_id_b").is_null()
-    )
     measured = pairs.with_columns(
         shingle_jaccard=shingle_jaccard(pairs["content"], pairs["content_b"]),
         title_jaccard=title_jaccard(pairs["title"], pairs["title_b"]),
-        is_same_file=same_file.fill_null(False),
+        is_same_file=(pl.col("conversation_id") == pl.col("conversation_id_b")).fill_null(False),
         is_same_type=pl.col("type") == pl.col("type_b"),
     ).with_columns(confidence=pl.sum_horizontal(weight * pl.col(name) for name, weight in WEIGHTS.items()))
     measured = measured.with_columns(changed=_changed(measured, settings))
@@ -126,7 +123,6 @@ LINKED = (
 """The columns that linking sets."""
 
 QUESTION_FROM = 0.5  # above what the cosine alone can reach: a pair without common words in text or title is not asked
-QUESTIONS_PER_ARTIFACT = 3
 EXCERPT_CHARS = 1500
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -175,7 +171,7 @@ def as_filed(drafts: pl.DataFrame) -> pl.DataFrame:
 def find_questions(
     artifacts: pl.DataFrame, pairs: pl.DataFrame, new_ids: Sequence[str]
 ) -> tuple[tuple[tuple[str, str], ...], tuple[ArtifactQuestion, ...]]:
-    """The pairs for a model, best first for each new artifact, and their questions; `a` is the newer one.
+    """The pairs with a new artifact for a model, best first, and their questions; `a` is the newer one.
 
     Without pairs that rules settle (duplicates, one file again), and pairs that share neither words nor title.
     """
@@ -183,14 +179,7 @@ def find_questions(
     likely = open_pairs.filter(pl.col("confidence") >= QUESTION_FROM).sort(
         "confidence", "id", "head_id", descending=[True, False, False]
     )
-    fresh = frozenset(new_ids)
-    question_counts: dict[str, int] = Counter()
-    keys: list[tuple[str, str]] = []
-    for a, b in likely.select("id", "head_id").iter_rows():
-        mine = [each for each in (a, b) if each in fresh]
-        if any(question_counts[each] < QUESTIONS_PER_ARTIFACT for each in mine):
-            question_counts.update(mine)
-            keys.append((a, b))
+    keys = [key for key in likely.select("id", "head_id").iter_rows() if not frozenset(key).isdisjoint(new_ids)]
     rows = {row["id"]: row for row in artifacts.to_dicts()}
     cosines = {(a, b): cosine for a, b, cosine in pairs.select("id", "head_id", "cosine").iter_rows()}
     questions = [_question(number, rows, key, cosines[key]) for number, key in enumerate(keys)]

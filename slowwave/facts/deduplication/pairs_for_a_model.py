@@ -36,7 +36,7 @@ CLUSTERS = {"cluster": pl.Int64(), "id": pl.String()}
 STEP = 0.05
 PARTITION_FROM = 2000  # facts of a component from which HDBSCAN parts it (S1-03)
 LARGEST = 5000
-"""Average linkage has all distances in memory, 200 MB for 5,000 facts; a larger component loses its weakest links."""
+"""Average linkage has all distances in memory, 200 MB for 5,000 facts; a larger part is cut in equal ones."""
 _DIGITS = 6  # the precision of a cosine in float32; equal vectors get exactly 1
 _EVEN = 1e-9
 
@@ -58,7 +58,7 @@ def clusters_of(
     links = _links(names, pairs, settings, resolve)
     found: list[Rows] = []
     for component in _connected(np.arange(len(ids)), links):
-        found += [component] if len(component) <= most else _cohesive(component, rows, links, most, resolve, resolve)
+        found += [component] if len(component) <= most else _cohesive(component, rows, links, most, resolve)
     parts = sorted((part for part in found if len(part) > 1), key=lambda part: int(part[0]))
     numbers = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     places = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
@@ -66,16 +66,12 @@ def clusters_of(
 
 
 def _links(ids: pl.Series, pairs: pl.DataFrame, settings: MergeSettings, resolve: float) -> pl.DataFrame:
-    """(a, b, likeness, is_text) by place in `ids`, each pair once."""
+    """(a, b) by place in `ids`, each pair once."""
     places = pl.DataFrame({"id": ids, "place": np.arange(len(ids))}, schema={"id": pl.String, "place": pl.Int64})
-    by_text = (pl.col("jaccard") >= settings.text_dedup).fill_null(False)
-    cosine = pl.col("cosine").fill_null(-1.0).round(_DIGITS)
-    likeness = pl.when(by_text).then(pl.max_horizontal(cosine, "jaccard")).otherwise(cosine)
-    linked = pairs.select("a_id", "b_id", likeness=likeness, is_text=by_text)
-    named = beside(linked.filter(pl.col("is_text") | (pl.col("likeness") >= resolve)), places)
+    is_near = (pl.col("cosine").round(_DIGITS) >= resolve) | (pl.col("jaccard") >= settings.text_dedup)
+    named = beside(pairs.filter(is_near.fill_null(False)).select("a_id", "b_id"), places)
     first, second = pl.min_horizontal("place", "place_b"), pl.max_horizontal("place", "place_b")
-    ends = named.select("likeness", "is_text", a=first, b=second).filter(pl.col("a") != pl.col("b"))
-    return ends.group_by("a", "b").agg(pl.all().max()).sort("a", "b")
+    return named.select(a=first, b=second).filter(pl.col("a") != pl.col("b")).unique().sort("a", "b")
 
 
 def _connected(members: Rows, links: pl.DataFrame) -> Iterator[Rows]:
@@ -90,21 +86,12 @@ def _connected(members: Rows, links: pl.DataFrame) -> Iterator[Rows]:
     yield from _groups(members, connected_components(graph, directed=False)[1][members])
 
 
-def _cohesive(
-    members: Rows, vectors: Vectors, links: pl.DataFrame, most: int, resolve: float, cut: float
-) -> list[Rows]:
-    """The parts of a component; one that is too large for average linkage loses its weakest links first."""
-    if len(members) > LARGEST and cut < 1.0:
-        strong = links.filter(pl.col("likeness") >= cut + STEP - _EVEN)
-        parts = _connected(members, strong)
-        return [each for part in parts for each in _cohesive(part, vectors, links, most, resolve, cut + STEP)]
-    if len(members) > LARGEST:
-        return np.array_split(members, -(-len(members) // most))
-    if len(members) <= PARTITION_FROM:
-        return _linked(members, vectors, links, most, resolve)
-    dense = _dense_parts(members, vectors[members], cut)
-    connected = [each for part in dense for each in _connected(part, links)]
-    return [each for part in connected for each in _linked(part, vectors, links, most, resolve)]
+def _cohesive(members: Rows, vectors: Vectors, links: pl.DataFrame, most: int, resolve: float) -> Iterator[Rows]:
+    """The parts of a component; a very large one is parted by HDBSCAN before."""
+    is_large = len(members) > PARTITION_FROM
+    dense = _dense_parts(members, vectors[members], resolve) if is_large else [members]
+    for part in (each for parts in dense for each in (_connected(parts, links) if is_large else [parts])):
+        yield from _linked(part, vectors, most, resolve)
 
 
 def _dense_parts(members: Rows, vectors: Vectors, cut: float) -> Iterator[Rows]:
@@ -129,13 +116,13 @@ def _dense_parts(members: Rows, vectors: Vectors, cut: float) -> Iterator[Rows]:
     yield from _groups(members, labels[which])
 
 
-def _linked(members: Rows, vectors: Vectors, links: pl.DataFrame, most: int, resolve: float) -> list[Rows]:
+def _linked(members: Rows, vectors: Vectors, most: int, resolve: float) -> list[Rows]:
     """The parts by average linkage, a part that is too large again one step higher (S1-03)."""
-    if len(members) <= 2:
+    if not 2 < len(members) <= LARGEST:
         return np.array_split(members, -(-len(members) // most))
     from scipy.cluster.hierarchy import fcluster, linkage
 
-    tree = linkage(_distances(members, vectors, links), method="average")
+    tree = linkage(_distances(vectors[members]), method="average")
 
     def cut_at(part: Rows, cut: float) -> Iterator[Rows]:
         labels = fcluster(tree, max(1.0 - cut, 0.0) + _EVEN, criterion="distance")[part]
@@ -148,14 +135,10 @@ def _linked(members: Rows, vectors: Vectors, links: pl.DataFrame, most: int, res
     return list(cut_at(np.arange(len(members)), resolve))
 
 
-def _distances(members: Rows, vectors: Vectors, links: pl.DataFrame) -> npt.NDArray[np.float64]:
-    """1 − similarity of all pairs of members, condensed; by Jaccard where the link is by text."""
-    rows = vectors[members].astype(np.float64)
-    alike = np.round(rows @ rows.T, _DIGITS)
-    texts = links.filter("is_text", pl.col("a").is_in(members), pl.col("b").is_in(members))
-    a, b = (np.searchsorted(members, texts[end].to_numpy()) for end in ("a", "b"))
-    alike[a, b] = np.maximum(alike[a, b], texts["likeness"].to_numpy())
-    condensed: npt.NDArray[np.float64] = 1.0 - alike[np.triu_indices(len(members), 1)]
+def _distances(vectors: Vectors) -> npt.NDArray[np.float64]:
+    """1 − cosine of all pairs of rows, condensed."""
+    rows = vectors.astype(np.float64)
+    condensed: npt.NDArray[np.float64] = 1.0 - np.round(rows @ rows.T, _DIGITS)[np.triu_indices(len(rows), 1)]
     return condensed.clip(0.0)
 
 

@@ -37,8 +37,8 @@ _MES, _DIA = rf"(?i:{MES})\b", rf"(?i:{DIA})\b"
 _TIEMPO = rf"(?i:semana|mes|año|fin de semana|verano|otoño|invierno|primavera|{_DIA})"
 _UNIDAD = r"(?:días?|semanas?|mes(?:es)?|años?)\b"
 PREPOSITION = (
-    r"(?i:(?:ever since|back in|since|starting on|starting|until|till|from|as of|around|about|during|for|over|in|on|by"
-    r"|before|no later than|within|through|desde|hasta|para|antes del?|en|el)\s+(?:el\s+)?)"
+    r"(?i:(?:ever since|after|back in|since|starting on|starting|until|till|from|as of|around|about|during|for|over|in"
+    r"|on|by|before|no later than|within|through|desde|hasta|para|antes del?|despu[ée]s del?|en|el)\s+(?:el\s+)?)"
 )
 DATE = "|".join(
     (
@@ -91,17 +91,17 @@ CORE = "|".join(
 )
 BOUND = "|".join(
     (
-        r"(?i:since|until|from|on|by|before|starting on|starting)\s+the\s+\d{1,2}(?:st|nd|rd|th)\b",
-        rf"(?i:in|since|until|from|by|before|starting|last|next|during|to|for)\s+{MONTH}(?!\s+\d)",
-        rf"(?i:on|since|ever since|until|from|by|before|for|starting(?: on)?)\s+{WEEKDAY}(?!s){PART_OF_DAY}",
+        r"(?i:since|after|until|from|on|by|before|starting on|starting)\s+the\s+\d{1,2}(?:st|nd|rd|th)\b",
+        rf"(?i:in|since|after|until|from|by|before|starting|last|next|during|to|for)\s+{MONTH}(?!\s+\d)",
+        rf"(?i:on|after|since|ever since|until|from|by|before|for|starting(?: on)?)\s+{WEEKDAY}(?!s){PART_OF_DAY}",
         rf"(?<!day\s)(?<!days\s)(?i:to)\s+{WEEKDAY}(?!s){PART_OF_DAY}",
         rf"(?i:in|within)\s+{COUNT}\s+{UNIT}",
-        rf"(?i:in|since|until|from|by|before|back in|around|during|desde|en|hasta)\s+{YEAR}",
-        rf"(?i:desde|en|hasta|para)\s+{_MES}(?:\s+de\s+{YEAR})?",
+        rf"(?i:in|since|after|until|from|by|before|back in|around|during|desde|en|hasta)\s+{YEAR}",
+        rf"(?i:desde|después de|en|hasta|para)\s+{_MES}(?:\s+de\s+{YEAR})?",
         rf"(?i:el|hasta el|antes del|para el|desde el)\s+{_DIA}",
-        rf"(?i:in|since|during)\s+(?:the\s+)?{SEASON}",
+        rf"(?i:in|since|after|during)\s+(?:the\s+)?{SEASON}",
         r"(?i:over|on|during|at)\s+the\s+weekend\b",
-        rf"(?i:on|at|for|before|since|by|over|until|en)\s+{FEAST}",
+        rf"(?i:on|at|for|after|before|since|by|over|until|en)\s+{FEAST}",
     )
 )
 
@@ -109,7 +109,7 @@ BOUND = "|".join(
 # The three times of a statement.
 
 
-_HINT = re.compile(rf"\b(?:{RANGE}|{PREPOSITION}?(?:the\s+)?(?:{CORE})|{BOUND})")
+HINT = re.compile(rf"\b(?:{RANGE}|{PREPOSITION}?(?:the\s+)?(?:{CORE})|{BOUND})")
 _FOR_LENGTH = re.compile(rf"\b(?i:for)\s+{AMOUNT}(?i:\s+(?:now|already))?")
 
 
@@ -117,7 +117,7 @@ def find_hint(sentence: str) -> str:
     """The first words of time in a sentence, unchanged, else the first words of duration; empty without either."""
     if not may_tell_when(sentence):
         return ""
-    found = _HINT.search(sentence) or _FOR_LENGTH.search(sentence)
+    found = HINT.search(sentence) or _FOR_LENGTH.search(sentence)
     return found.group() if found else ""
 
 

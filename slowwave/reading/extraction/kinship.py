@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from slowwave.common.lexicon import table_of, words_of
 from slowwave.common.text import normalise_name, word_set
 
 FIRST_PERSON = word_set("my our mi mis nuestro nuestra")
@@ -14,49 +15,14 @@ FIRST_PERSON = word_set("my our mi mis nuestro nuestra")
 KIN_MARK = r"['’]s? |^(?:my|our|mi|mis|nuestr[oa]) | (?:of|de) "
 """A pattern that every possible kin name has, in lower case."""
 
-_ENGLISH = word_set(
-    """wife husband spouse partner girlfriend boyfriend fiance fiancé fiancée fiancee ex mother father sister brother
-    sibling son daughter child baby stepmother stepfather stepson stepdaughter stepsister stepbrother twin aunt uncle
-    niece nephew cousin grandmother grandfather grandson granddaughter godmother godfather godson goddaughter
-    mother-in-law father-in-law sister-in-law brother-in-law son-in-law daughter-in-law ex-wife ex-husband
-    ex-girlfriend ex-boyfriend ex-partner roommate flatmate housemate neighbor neighbour friend manager boss supervisor
-    mentor mentee coach therapist doctor dentist teacher tutor professor advisor adviser landlord landlady assistant
-    colleague coworker co-worker teammate client lawyer accountant trainer instructor nanny babysitter dog cat puppy
-    kitten horse parrot rabbit hamster"""
-)
-_SAME: Mapping[str, str] = {
-    "mom": "mother", "mum": "mother", "mommy": "mother", "mama": "mother", "mamma": "mother", "ma": "mother",
-    "dad": "father", "daddy": "father", "papa": "father", "hubby": "husband", "grandma": "grandmother",
-    "granny": "grandmother", "nana": "grandmother", "grandpa": "grandfather", "granddad": "grandfather",
-    "neighbour": "neighbor", "fiance": "fiancé", "fiancee": "fiancée", "co-worker": "coworker", "adviser": "advisor",
-    "esposa": "wife", "mujer": "wife", "esposo": "husband", "marido": "husband", "novia": "girlfriend",
-    "novio": "boyfriend", "pareja": "partner", "madre": "mother", "mamá": "mother", "padre": "father",
-    "papá": "father", "hermana": "sister", "hermano": "brother", "hijo": "son", "hija": "daughter", "tía": "aunt",
-    "tío": "uncle", "tia": "aunt", "tio": "uncle", "sobrina": "niece", "sobrino": "nephew", "prima": "cousin",
-    "primo": "cousin", "abuela": "grandmother", "abuelo": "grandfather", "nieta": "granddaughter",
-    "nieto": "grandson", "suegra": "mother-in-law", "suegro": "father-in-law", "cuñada": "sister-in-law",
-    "cuñado": "brother-in-law", "jefe": "boss", "jefa": "boss", "compañera": "colleague", "compañero": "colleague",
-    "amiga": "friend", "amigo": "friend", "vecina": "neighbor", "vecino": "neighbor", "casero": "landlord",
-    "casera": "landlady", "médica": "doctor", "médico": "doctor", "profesora": "teacher", "profesor": "teacher",
-    "perro": "dog", "perra": "dog", "gato": "cat", "gata": "cat",
-}  # fmt: skip
-ROLES: Mapping[str, str] = {role: role for role in sorted(_ENGLISH)} | dict(_SAME)
+_OTHER_WORDS = {word: role for role, words in table_of("other_words_for_roles").items() for word in words.split()}
+ROLES: Mapping[str, str] = {role: role for role in words_of("roles_of_people").split()} | _OTHER_WORDS
 """Each word for a role, English or Spanish, with its stored word."""
-_MANY = word_set(
-    """friend neighbor neighbour colleague coworker co-worker teammate client compañera compañero amiga amigo vecina
-    vecino teacher professor doctor coach child cousin aunt uncle"""
-)
-"""Roles that most people have several of: no identity without a word that picks one, as in "best friend"."""
-_SEVERAL = _MANY | word_set(
-    """sister brother sibling son daughter baby stepson stepdaughter stepsister stepbrother niece nephew grandson
-    granddaughter grandmother grandfather godson goddaughter sister-in-law brother-in-law son-in-law daughter-in-law
-    roommate flatmate housemate mentor mentee assistant tutor instructor advisor dog cat puppy kitten horse parrot
-    rabbit hamster ex"""
-)
-_PICKS = word_set(
-    """best oldest older elder eldest younger youngest little big twin middle late former old new current first second
-    only other ex mejor mayor menor antiguo antigua nuevo nueva"""
-)
+_MANY = word_set(words_of("roles_with_many_bearers"))
+"""No identity without a word that picks one, as in "best friend"."""
+_SEVERAL = _MANY | word_set(words_of("roles_with_several_bearers"))
+_PICKS = word_set(words_of("words_that_pick_one"))
+_GROUPS = word_set(words_of("words_for_groups_of_people"))
 _POSSESSIVE = re.compile(r"^(?P<who>.+?)(?:'s|s')\s+(?P<rest>\S.*)$")
 _OF = re.compile(r"^(?:the\s+|la\s+|el\s+)?(?P<rest>[\w\s-]+?)\s+(?:of|de)\s+(?P<who>.+)$")
 _OWN = re.compile(rf"^(?P<who>{'|'.join(sorted(FIRST_PERSON))})\s+(?P<rest>\S.*)$", re.IGNORECASE)
@@ -134,12 +100,6 @@ def is_role(word: str) -> bool:
     """Whether a word is a role or its plural: "manager", "kids", "friends"."""
     plain = word.lower()
     return plain in ROLES or plain.removesuffix("s") in ROLES or plain in _GROUPS
-
-
-_GROUPS = word_set(
-    """kids children parents grandparents siblings family relatives wives guys folks people person man woman boy girl
-    men women boys girls team staff crew everyone hijos padres hermanos familia gente"""
-)
 
 
 def kin_name(subject: str, relation: str, object: str | None) -> tuple[str, str] | None:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from slowwave.common.lexicon import words_of
-from slowwave.common.text import SYLLABIC, normalise_name, word_set
+from slowwave.common.text import SYLLABIC, normalise_name, plain_letters, word_set
 
 from .date_words import MONTH_NAME
 from .kinship import is_role, kin_of
@@ -21,7 +21,6 @@ from .kinship import is_role, kin_of
 MIN_NAME_CHARS = 3
 MAX_NAME_WORDS = 6
 _MAX_WORD = 60
-_OUTER = "\"'“”‘’«»()[]{}<>*_`~,.;:!?…¿¡–—-/\\|#"
 
 _LANGUAGES = words_of("programming_languages")
 _TOOLS = words_of("tools")
@@ -49,10 +48,8 @@ _PRIVATE = re.compile(
     r"@\w|://|www\.|\[REDACTED|^[/~.]{0,2}/|\\|^[\w.-]+\.(?:py|js|ts|tsx|json|yaml|yml|toml|md|txt|env"
     r"|html|css|sh|ini|cfg|log)$"
 )
-_COMMON_NOUN = re.compile(r"(?:ings?|tions?|ments?|ness|ity|ities|ges|ism|ances?|ences?)$")
-_CAPITAL = re.compile(r"[A-ZÀ-Þ]")
-_CHUNK = re.compile(r"\S+")
-_NAMING_VERB = word_set(words_of("verbs_after_names"))
+_TOKEN = re.compile(r"(?<![\w/=\\@.])[^\W_](?:[\w&+#]|[.’'-](?=[^\W_])(?!s\b))*+(?!://)")
+_GIVEN_NAMES = word_set(words_of("given_names"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,70 +95,45 @@ def is_pronoun(word: str) -> bool:
 
 
 def spot(sentence: str, known: Collection[str] = ()) -> list[Name]:
-    """The names in a sentence, in order; `known` are lower-cased names that need no further sign at its start."""
-    shouted = sentence.isupper() and len(sentence) > 6
-    if not _CAPITAL.search(sentence) and not _LOWER_CASE_TOO.intersection(sentence.lower().split()):
-        return []
-    words = _words(sentence)
+    """The names in a sentence, in order: known tools, and runs of capitalised words, with joiners ("of") between them.
+
+    A lone word at the beginning must be a given name, in the possessive, or among `known` (lower-cased names).
+    """
     found: list[Name] = []
-    i = 0
-    while i < len(words):
-        word, start, end, closes = words[i]
-        lower = word.lower()
-        if lower in _LOWER_CASE_TOO or (lower in _KNOWN and word[0].isupper() and i > 0):
-            found.append(Name(word, start, end, True))
-            i += 1
+    run: list[re.Match[str]] = []
+    for word in [*_TOKEN.finditer(sentence), None]:
+        lower = word.group().lower() if word else ""
+        is_tool = lower in _LOWER_CASE_TOO or (lower in _KNOWN and word is not None and word.start() > 0)
+        is_near = bool(run) and word is not None and sentence[run[-1].end() : word.start()] == " "
+        if word and is_near and (_is_capitalised(word) or word.group() in _JOINERS) and not is_tool:
+            run.append(word)
             continue
-        if shouted or not _is_capitalised(word):
-            i += 1
-            continue
-        j, stop = i, closes
-        while not stop and j + 1 < len(words):
-            ahead = j + 1
-            if words[ahead][0] in _JOINERS and not words[ahead][3] and ahead + 1 < len(words) and j - i < 4:
-                ahead += 1
-            if (
-                not _is_capitalised(words[ahead][0])
-                or words[ahead][0].lower() in _LOWER_CASE_TOO
-                or ahead - i >= MAX_NAME_WORDS
-            ):
-                break
-            j, stop = ahead, words[ahead][3]
-        text = sentence[start : words[j][2]]
-        opens = i == 0 or sentence[max(start - 2, 0) : start].strip()[-1:] in (".", ":", "!", "?", '"', "“")
-        follower = words[j + 1][0].lower() if j + 1 < len(words) else ""
-        owned = sentence[words[j][2] : words[j][2] + 2] in ("'s", "’s")
-        sure = (
-            not opens
-            or j > i
-            or owned
-            or lower in known
-            or (follower in _NAMING_VERB and not _COMMON_NOUN.search(lower))
-        )
-        if sure and is_usable(text):
-            found.append(Name(text, start, words[j][2]))
-        i = j + 1
+        while run and run[-1].group() in _JOINERS:
+            run.pop()
+        if run and (name := _name_of(sentence, run[:MAX_NAME_WORDS], known)):
+            found.append(name)
+        run = [word] if word and not is_tool and _is_capitalised(word) else []
+        if word and is_tool and (lower in _LOWER_CASE_TOO or word.group()[0].isupper()):
+            found.append(Name(word.group(), word.start(), word.end(), True))
     return found
 
 
-def _words(sentence: str) -> list[tuple[str, int, int, bool]]:
-    """(word, start, end, is_closed) without outer punctuation; punctuation or a possessive closes a word."""
-    words = []
-    for found in _CHUNK.finditer(sentence):
-        raw = found.group()
-        core = raw.strip(_OUTER)
-        if core and len(core) <= _MAX_WORD:
-            start = found.start() + (0 if raw[0] == core[0] else raw.index(core))
-            owned = core.endswith(("'s", "’s"))
-            core = core[:-2] if owned else core
-            if core:
-                words.append((core, start, start + len(core), owned or start + len(core) < found.end()))
-    return words
+def _name_of(sentence: str, run: list[re.Match[str]], known: Collection[str]) -> Name | None:
+    start, end = run[0].start(), run[-1].end()
+    text, is_owned = sentence[start:end], sentence[end : end + 2] in ("'s", "’s")
+    is_sure = not _opens(sentence[:start]) or len(run) > 1 or is_owned or text.lower() in known or is_given_name(text)
+    return Name(text, start, end) if is_sure and is_usable(text) else None
 
 
-def _is_capitalised(word: str) -> bool:
-    """Whether a word has the form of a name: a capital first, no function word, no lone acronym of two letters."""
-    return word[0].isupper() and may_be_a_name(word) and not _PRIVATE.search(word) and "'" not in word[:3]
+def is_given_name(word: str) -> bool:
+    """Whether a capitalised word is a common given name, with or without its accents: who has one is a person."""
+    return word[:1].isupper() and plain_letters(word).lower() in _GIVEN_NAMES
+
+
+def _is_capitalised(word: re.Match[str]) -> bool:
+    """Whether a word has the form of a name: a capital first, no function word, no lone acronym."""
+    text = word.group()
+    return text[0].isupper() and len(text) <= _MAX_WORD and may_be_a_name(text) and not _PRIVATE.search(text)
 
 
 Standing = Literal["name", "noun", "bare", "unseen"]
@@ -237,16 +209,23 @@ def has_value(name: str, object: str | None, texts: Iterable[str]) -> bool:
 
 
 def _is_named(name: str, entity_type: str, texts: Iterable[str]) -> bool:
-    standing = how_it_stands(name, texts)
+    standing, words = how_it_stands(name, texts), name.split()
     if standing == "name":
-        return not (entity_type == "person" and len(name.split()) == 1 and is_role(name.strip()))
+        return not (entity_type == "person" and len(words) == 1 and is_role(name.strip()))
     if entity_type in _TECHNICAL and _MADE.search(name):
         return True
+    telling, last = _telling(name), words[-1].lower()
+    if standing == "noun" or not telling or is_role(last) or last in _BARE_PLACES:
+        return False
+    if entity_type in _TECHNICAL:
+        return not _ABSTRACT.search(name) and not (entity_type == "organization" and last.endswith("s"))
     if standing == "unseen":
-        return _looks_named(name, entity_type)
-    if standing == "bare":
-        return _may_be_bare(name, entity_type)
-    return False
+        return all(not word[0].islower() for word in telling)
+    return entity_type in ("person", "place") and len(words) <= 3
+
+
+def _telling(words: str) -> list[str]:
+    return [word for word in _WORD.findall(words) if word.lower() not in _SMALL]
 
 
 def how_it_stands(name: str, texts: Iterable[str]) -> Standing:
@@ -261,30 +240,16 @@ def _places(name: str, text: str) -> set[Standing]:
     words = name.split()
     if not words or words[0].lower() not in text.lower():
         return found
-    small = len(text) > 20 and text == text.lower()
     for place in _pattern(name).finditer(text):
-        words_here = place.group()
-        telling = [word for word in _WORD.findall(words_here) if word.lower() not in _SMALL]
-        capitals = [word for word in telling if word[0].isupper() or not word[0].isalpha() or not word[0].islower()]
-        before = text[max(place.start() - 40, 0) : place.start()]
-        opens = _opens(before)
-        last = before.split()[-1].lower() if before.split() else ""
-        shouted = words_here.isupper() and text[max(place.start() - 20, 0) : place.end() + 20].isupper()
-        if capitals and len(capitals) == len(telling) and not shouted:
-            if not opens or len(telling) > 1 or _MADE.search(words_here):
-                found.add("name")
-            elif last in _DETERMINERS:
-                found.add("noun")
-            else:
-                found.add("bare")
-        elif capitals and not shouted and not opens:
-            found.add("name" if capitals[0] == telling[0] else "noun")
-        elif last in _DETERMINERS and not small:
+        here, before = place.group(), text[max(place.start() - 40, 0) : place.start()]
+        telling = _telling(here)
+        has_capitals = bool(telling) and all(not word[0].islower() for word in telling) and not text.isupper()
+        if has_capitals and (not _opens(before) or len(telling) > 1 or _MADE.search(here)):
+            found.add("name")
+        elif _DETERMINERS.intersection(before.lower().split()[-1:]) or _ABSTRACT.search(here):
             found.add("noun")
-        elif small or not _ABSTRACT.search(words_here):
-            found.add("bare")
         else:
-            found.add("noun")
+            found.add("bare")
     return found
 
 
@@ -296,27 +261,5 @@ def _pattern(name: str) -> re.Pattern[str]:
 
 def _opens(before: str) -> bool:
     """Whether the next word has a capital because it begins a sentence or a line."""
-    bare = before.rstrip(" \t\"'“‘(*_#>-•")
+    bare = before.rstrip(" \t\"'“‘„(*_#>|-•")
     return not bare or bare[-1] in ".!?:\n…¡¿"
-
-
-def _looks_named(name: str, entity_type: str) -> bool:
-    """Whether a name that is absent from the text has the form of a name."""
-    telling = [word for word in _WORD.findall(name) if word.lower() not in _SMALL]
-    if not telling or all(is_role(word) for word in telling):
-        return False
-    if entity_type in _TECHNICAL:
-        return not _ABSTRACT.search(name)
-    return all(word[0].isupper() or not word[0].islower() for word in telling)
-
-
-def _may_be_bare(name: str, entity_type: str) -> bool:
-    """Whether a word in lower case, or at the start of a sentence without an article, may be a name."""
-    last = name.lower().split()[-1]
-    if entity_type == "person":
-        return len(name.split()) <= 3 and not is_role(last) and name.lower() not in _BARE_PLACES
-    if entity_type == "place":
-        return last not in _BARE_PLACES and len(name.split()) <= 3
-    if entity_type in _TECHNICAL:
-        return not last.endswith("s") or entity_type != "organization"
-    return False

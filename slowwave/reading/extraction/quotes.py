@@ -10,17 +10,15 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from slowwave.common.lexicon import words_of
 from slowwave.common.lexicon.statement_words import PERSONS
 from slowwave.common.records import Turn, Window
-from slowwave.common.text import cut_bytes, plain_letters, sentences, word_set
+from slowwave.common.text import cut_bytes, sentences
 from slowwave.reading.filters import durability
 
 from . import names
 from .dates import find_hint
 
 MAX_STATEMENT_BYTES = 2048
-_GIVEN_NAMES = word_set(words_of("given_names"))
 JOIN_CHARS = 60
 """Neighbouring sentences up to this length together make one quotation; of a long message up to a tenth of it."""
 ONE_LINE = 160
@@ -52,7 +50,7 @@ class _Names:
             self.met[name.text] = self.met.get(name.text, 0) + 1
             is_sure = name.is_known or " " in name.text or self.met[name.text] > 1
             if is_sure or name.text.lower() in self.speakers:
-                is_person = is_given_name(name.text.partition(" ")[0]) and len(name.text.split()) <= 3
+                is_person = names.is_given_name(name.text.partition(" ")[0]) and len(name.text.split()) <= 3
                 self.types[name.text] = names.type_of(name.text, "person" if is_person else "")
 
 
@@ -77,7 +75,7 @@ def extract_window(window: Window) -> dict[str, Any]:
         texts = [line] if is_one and kept else _joined(kept, len(turn.text))
         facts += [_quotation(turn, words) for words in texts]
         if kept:
-            found.types[speaker_name(turn)] = note_type(turn) if turn.role == "document" else "person"
+            found.types[speaker_name(turn)] = note_type(speaker_name(turn)) if turn.role == "document" else "person"
     entities = [
         {"name": name, "type": kind or names.type_of(name), "summary": None} for name, kind in found.types.items()
     ]
@@ -160,26 +158,12 @@ def _marked(words: str) -> str:
     return '"{}"'.format(_MARKS.sub(lambda mark: {'"': "'", "“": "‘", "”": "’"}[mark.group()], words.strip()))
 
 
-_HE_OR_SHE = re.compile(r"(?:\A|[.!?\n])\s*(?:He|She)\b")
-# Of Markdown, or the path of headings that begins a passage.
-_HEADINGS = re.compile(r"^#{1,6}\s.*$|^.+\n(?:=+|-{2,})$|\A[^\n]*[^\n.!?:…]\n\n", re.MULTILINE)
 _NAME_OF_PERSON = re.compile(
     r"[A-ZÀ-Þ][a-zà-þ'’-]+(?:\s(?:de|da|do|di|del|von|van|der|den))*(?:\s[A-ZÀ-Þ][\w'’-]+){1,2}"
 )
 
 
-def note_type(turn: Turn) -> str:
-    """The type of a note: a person where its title is a name, and its text has the given name, or a "he" or "she" that
-    can be nobody else; else a file."""
-    title, text = speaker_name(turn), _HEADINGS.sub("", turn.text)
-    given = title.partition(" ")[0]
-    if not (_NAME_OF_PERSON.fullmatch(title) and is_given_name(given) and names.type_of(title) == "concept"):
-        return "file"
-    pronoun = _HE_OR_SHE.search(text)
-    is_meant = pronoun and not names.spot(text[: pronoun.start()])
-    return "person" if is_meant or re.search(rf"\b{given}\b", text) else "file"
-
-
-def is_given_name(word: str) -> bool:
-    """Whether a capitalised word is a common given name, with or without its accents: who has one is a person."""
-    return word[:1].isupper() and plain_letters(word).lower() in _GIVEN_NAMES
+def note_type(title: str) -> str:
+    """The type of a note: a person where its title is a name that begins with a common given name, else a file."""
+    is_name = _NAME_OF_PERSON.fullmatch(title) and names.is_given_name(title.partition(" ")[0])
+    return "person" if is_name and names.type_of(title) == "concept" else "file"

@@ -7,7 +7,7 @@ added to the owner. A name that does not fit the known one belongs to another ow
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -167,59 +167,36 @@ def roster(
 # doubtful name is not taken: "I'm Swiss", "I'm Team Lead", "call me later".
 
 
-_PARTICLES = "de|da|do|dos|del|della|di|la|le|van|von|vom|zu|der|den|ter|ten|bin|ibn|al|el|y".split("|")
-_PARTICLE = rf"(?:{'|'.join(_PARTICLES)}|Mc|O['’])"
-_WORD = r"(?:[A-ZÀ-ÞŁŠŽČĆŚŻŹŐŰĞİŞ](?:\.|['’]?[\w-]*[\wÀ-ÿ](?:['’][A-ZÀ-Þ][\w-]+)?))"
-_TITLE = r"(?:(?:Dr|Prof|Mr|Mrs|Ms|Mx|Sr|Sra|Srta|Herr|Frau|Doctor|Professor)\.?\s+)*"
-_OWN_NAME = rf"{_TITLE}(?P<name>{_WORD}(?:\s(?:{_PARTICLE}\s){{0,2}}{_WORD}){{0,3}})"
-_SMALL = r"(?P<name>[^\W\d_][^\W\d_'’-]{2,20}(?:\s[^\W\d_][^\W\d_'’-]{2,20})?)"
-_SMALL_END = r"(?=\s*(?:[.,;!)]|$)|\s(?:and|but|i'm|by the way|y|pero|und|aber)\b)"
-# Words before the name of the writer. After these sure ones the name may be in lower case.
-_SURE = re.compile(
-    r"\b(?:my\s(?:full\s|real\s|first\s)?name(?:\sis|['’]s)|i\s(?:go\sby|am\scalled)|i['’]m\scalled"
-    r"|me\sllamo|mi\snombre\s(?:completo\s)?es|ich\shei(?:ß|ss)e|mein\s(?:voller\s)?name\sist)\s"
-    r"(?:(?:actually|just|also|auch|übrigens)\s)?",
+_PARTICLE = r"(?:de|da|do|dos|del|di|la|van|von|der|den|bin|al|el)"
+_WORD = r"[^\W\d_a-zß-ÿ][\w'’-]*\w\.?"
+_TITLE = r"(?:(?:Dr|Prof|Mr|Mrs|Ms|Herr|Frau)\.?\s+)?"
+_NAME_AT = re.compile(rf"{_TITLE}(?P<name>{_WORD}(?:\s(?:{_PARTICLE}\s){{0,2}}{_WORD}){{0,3}})")
+_SMALL_AT = re.compile(r"(?P<name>[^\W\d_]{3,20}(?:\s[^\W\d_]{3,20})?)(?=\s*(?:[.,;!)]|$)|\s(?:and|but|y|pero|und)\b)")
+# Words before the name of the writer. After the sure ones the name may be in lower case.
+_INTRODUCES = re.compile(
+    r"(?P<sure>\b(?:my\s(?:full\s|real\s|first\s)?name(?:\sis|['’]s)|me\sllamo|mi\snombre\ses|ich\shei(?:ß|ss)e"
+    r"|mein\sname\sist)\s)"
+    r"|\b(?:i['’]m|i\sam|soy|the\sname(?:['’]s|\sis)|call\sme|everyone\scalls\sme|puedes\sllamarme|nenn\smich)\s",
     re.IGNORECASE,
 )
-_CAPITAL_ONLY = re.compile(
-    r"(?:\b(?:I['’]m|I\sam|i['’]m|i\sam|[Ii]m|[Ss]oy)\s"
-    r"|\b(?:[Tt]he\sname(?:['’]s|\sis))\s"
-    r"|(?:^|[\n.!?,;]\s*|\b(?:and|but|just|please|can|may|could|to|so)\s)(?:[Pp]lease\s)?(?:[Jj]ust\s)?[Cc]all\sme\s"
-    r"|\b(?:everyone|everybody|people|friends|colleagues|they|most)\s(?:\w+\s)?calls?\sme\s"
-    r"|\b(?:[Ll]lámame|[Ll]l[aá]menme|[Pp]uedes\sllamarme|me\sdicen|me\sllaman)\s"
-    r"|\b(?:[Nn]enn(?:t|en\sSie)?\smich)\s(?:einfach\s|ruhig\s)?)"
-)
-_I_AM_GERMAN = re.compile(r"\b[Ii]ch\sbin\s(?:(?:die|der)\s)?")
-_NAME_AT = re.compile(_OWN_NAME)
-_SMALL_AT = re.compile(_SMALL + _SMALL_END)
-_GOES_ON = re.compile(
-    r"\s*(?:[.,;:!)(\n–—/]|-\s|$)|\s(?:and|from|by|here|but|the|an?|at|in|with|speaking|btw|your|who|working|nice|one"
-    r"|i|because|for|again|y|de|pero|tengo|trabajo|vivo|und|aus|aber|ich|mit|komme|arbeite|wohne)\b"
-)
+_GOES_ON = re.compile(r"\s*(?:[.,;:!)\n–—]|-\s|$)|\s(?:and|from|by|here|but|with|y|und)\b")
 _OWNED = re.compile(r"['’]s?\b|\s(?:and|&)\s[A-ZÀ-Þ][\w-]+['’]s\b")
 _UNREAL = re.compile(
-    r"\b(?:pretend\w*|imagin\w+|suppos\w+|hypothetical\w*|if|wish(?:es|ed)?|character|role-?play\w*|in\sthe\s(?:game|story"
-    r"|play|book|film|movie|novel)|no\slonger|used\sto|wenn|as\sthough"
-    r"|say(?:s|ing)?\sthat|claim(?:s|ed)?|says?|said|wrote|writes|dijo|dice|sagt[e]?|lyrics?|song|example|e\.g\.)\b",
+    r"\b(?:pretend\w*|imagin\w+|suppos\w+|if|wish\w*|character|role-?play\w*|in\sthe\s(?:game|story|play|book|film)"
+    r"|no\slonger|used\sto|wenn|say(?:s|ing)?|said|claim\w*|writes?|wrote|goes|starts?\swith|dijo|dice|sagte?|example)\b"
+    r"|\b(?:not|never|nunca|nicht|don['’]t|do\snot|isn['’]t)\s[^,;]*$",
     re.IGNORECASE,
 )
-_DENIED = re.compile(r"\b(?:not|never|nunca|nicht|don['’]t|do\snot|isn['’]t)\s[^,;]*$", re.IGNORECASE)
 _ALSO_NAMES = word_set("april may june august will mark grace joy hope rose")
 _NO_NAME = word_set(words_of("no_persons_names"))
-_ING = word_set("sterling ming ling bing ning ting ying jing qing xing king yiling meiling channing manning downing")
-_QUOTED = re.compile(
-    r"\"[^\"\n]{0,300}\"|“[^”\n]{0,300}”|„[^“”\n]{0,300}[“”]|«[^»\n]{0,300}»|(?<!\w)'[^'\n]{2,300}'(?!\w)"
-)
-_REPLIED_TO = re.compile(
-    r"^(?:On\s.{5,200}\swrote:|El\s.{5,200}\sescribió:|Am\s.{5,200}\sschrieb.{0,80}:|-{3,}\s?(?:Original|Forwarded).*)$",
-    re.MULTILINE,
-)
-_ANOTHERS = re.compile(
-    r"^.*\b(?:e?-?mails?|letters?|messages?|notes?|drafts?|post|bio|template|scripts?|wrote|writes?|got|received|sent|forwarded"
-    r"|starts?|begins?|reads?|goes|says|went|like|translate|rewrite|proofread|summari[sz]e|correo|carta|traduce|escribe)\b"
-    r"[^\n:]*:(?=\s)",
+_QUOTED = re.compile(r"\"[^\"\n]{0,300}\"|[“„][^“”\n]{0,300}[“”]|«[^»\n]{0,300}»|(?<!\w)'[^'\n]{2,300}'(?!\w)")
+_BY_ANOTHER = re.compile(
+    r"^(?:(?:On|El|Am)\s.{5,200}\s(?:wrote|escribió|schrieb).{0,80}:|-{3,}\s?(?:Original|Forwarded).*"
+    r"|.*\b(?:e?-?mails?|letters?|messages?|notes?|drafts?|posts?|bio|template|scripts?|translate|rewrite|correo|carta)\b"
+    r"[^\n:]*:(?=\s))",
     re.MULTILINE | re.IGNORECASE,
-)  # the text after it may be by another person
+)
+"""A line after which the text may be by another person."""
 _SENTENCE_START = re.compile(r"[.!?\n](?:\s|$)")
 MAX_CHARS = 20_000
 _SPACES, _BLANKS = re.compile(r"[ \t]{2,}"), re.compile(r"\s*\n\s*")
@@ -231,64 +208,44 @@ def introductions(text: str) -> list[str]:
 
     "hi, I'm Ilse Brandt", "my name is ilse", "call me Ilse". Quotations do not count.
     """
-    names = [" ".join(name.split()).rstrip(".,") for _, name in sorted(_introduced(_own_words(text[:MAX_CHARS])))]
-    return list(dict.fromkeys(name for name in names if is_usable(name)))
+    own = _own_words(text[:MAX_CHARS])
+    found = (_name_after(own, sign) for sign in _INTRODUCES.finditer(own) if not _is_unreal(own, sign.start()))
+    names = dict.fromkeys(" ".join(name.split()).rstrip(".,") for name in found)
+    return [name for name in names if is_usable(name)]
 
 
 def _own_words(text: str) -> str:
     """The text without code, quotations and the message that it replies to."""
     # Long runs of blanks cost the patterns below quadratic time.
     bare = _BLANKS.sub("\n", _SPACES.sub(" ", strip_code(text)))
-    for sign in (_REPLIED_TO, _ANOTHERS):
-        if found := sign.search(bare):
-            bare = bare[: found.start()]
+    if found := _BY_ANOTHER.search(bare):
+        bare = bare[: found.start()]
     lines = [line for line in bare.split("\n") if not line.lstrip().startswith(">")]
     return _QUOTED.sub('""', "\n".join(lines))
 
 
-def _introduced(text: str) -> Iterator[tuple[int, str]]:
-    """(position, name) of each name that the words before it give to the writer."""
-    for sign in _SURE.finditer(text):
-        if not _is_unreal(text, sign.start()):
-            if name := _name_after(text, sign.end(), sure=True):
-                yield sign.end(), name
-            elif (small := _SMALL_AT.match(text, sign.end())) and _is_name(small["name"]):
-                yield sign.end(), small["name"].title()
-    for signs in (_CAPITAL_ONLY, _I_AM_GERMAN):
-        for sign in signs.finditer(text):
-            name = "" if _is_unreal(text, sign.start()) else _name_after(text, sign.end())
-            if name and (" " in name or signs is not _I_AM_GERMAN):  # a lone German noun has a capital, too
-                yield sign.end(), name
-
-
 def _is_unreal(text: str, at: int) -> bool:
     """Whether the sentence up to there supposes, denies or quotes."""
-    before = _SENTENCE_START.split(text[max(at - _LOOK_BACK, 0) : at])[-1]
-    return bool(_UNREAL.search(before) or _DENIED.search(before))
+    return bool(_UNREAL.search(_SENTENCE_START.split(text[max(at - _LOOK_BACK, 0) : at])[-1]))
 
 
-def _name_after(text: str, at: int, *, sure: bool = False) -> str:
-    """The name that begins there; empty if the words after it exclude a name."""
-    found = _NAME_AT.match(text, at)
-    if not found or _OWNED.match(text, found.end()) or not (sure or _GOES_ON.match(text, found.end())):
-        return ""
-    return found["name"] if _is_name(found["name"], sure=sure) else ""
+def _name_after(text: str, sign: re.Match[str]) -> str:
+    """The name that begins after these words; empty if the words after it exclude a name."""
+    at, is_sure = sign.end(), bool(sign["sure"])
+    if (found := _NAME_AT.match(text, at)) and not _OWNED.match(text, found.end()):
+        is_name = (is_sure or _GOES_ON.match(text, found.end())) and _is_name(found["name"], sure=is_sure)
+        return found["name"] if is_name else ""
+    small = _SMALL_AT.match(text, at) if is_sure else None
+    return small["name"].title() if small and _is_name(small["name"]) else ""
 
 
 def _is_name(name: str, *, sure: bool = False) -> bool:
-    """Whether all words may be parts of a person's name: no role, nationality, condition or tool."""
-    words = [word.strip(".").lower() for word in name.split()]
-    if sure and len(words) > 1:
-        words = words[:1]  # "my name is Grace Kelly King"
-    return (
-        bool(words)
-        and all(
-            word not in _NO_NAME
-            and (may_be_a_name(word) or word in _PARTICLES or (sure and word in _ALSO_NAMES))
-            and type_of(word, "") not in ("tool", "language")
-            and not (word.endswith("ing") and len(word) > 3 and word not in _ING)
-            and not word.isnumeric()
-            for word in words
-        )
-        and not name.isupper()
+    """Whether all words may be parts of a person's name: no role, nationality, condition, tool or activity."""
+    words = [word.strip(".").lower() for word in name.split() if not re.fullmatch(_PARTICLE, word)]
+    return not name.isupper() and all(
+        word not in _NO_NAME
+        and (may_be_a_name(word) or (sure and word in _ALSO_NAMES))
+        and type_of(word, "") not in ("tool", "language")
+        and (sure or not (word.endswith("ing") and len(word) > 5))
+        for word in words[: 1 if sure else None]
     )

@@ -114,44 +114,16 @@ _QUOTED = "|".join(
 )
 _VALUE = rf"(?:{_QUOTED}|[\"'`]?{_BARE})"
 _VALUE_SET = rf"(?:{_QUOTED}|[\"'`]?{_BARE_SET})"
-
-
-def _no_folder_in(quote: str, other: str = r"|\\.") -> str:
-    """A value in quotes that is no folder; `other` is what it may escape.
-
-    A folder is a path of several parts or on a drive, without the signs of passwords that hardly a folder has.
-    """
-    plain = rf"[^{quote[-1]}\\\n"
-    rest = rf"(?:{plain}]{other})*"
-    first = rf"(?:{plain}\[/~.A-Za-z]{other}|\[{plain}r])"
-    letter = rf"[A-Za-z](?:(?:{plain}:]{other}){rest}|:(?:{plain}/]{rest})?)?"
-    dots = rf"\.(?:{plain}/.]{rest}|\.(?:{plain}/]{rest})?)?"
-    return rf"{quote}(?:{first}{rest}|{letter}|{dots}|[/~]{plain}/]*|[/~.A-Za-z]{rest}[!#$%&*+=?^|]{rest}){quote}"
-
-
-# The value of `pwd`, which also means the present folder.
-_QUOTED_NO_FOLDER = "|".join(map(_no_folder_in, "\"'`"))
-_NO_FOLDER = (
-    rf"(?:{_QUOTED_NO_FOLDER}|[\"'`]?(?:[^\s\[\"'`>/~.A-Za-z]|\[[^r\s]|[A-Za-z][^\s\"'`,;:]|[A-Za-z]:[^\s\"'`,;/\\]|[A-Za-z]:?(?m:$))"
-    r"[^\s\"'`,;]*)"
-)
 # As a field of JSON, also of JSON within a text of JSON.
 _FIELD_VALUE = rf"(?:\\\"(?:[^\"\\\n\[]|\[[^r\"\\\n])[^\"\\\n]*\\\"|{_QUOTED})"
-_ESCAPED_NO_FOLDER = _no_folder_in(r"\\\"", "")
-_FIELD_NO_FOLDER = rf"(?:{_ESCAPED_NO_FOLDER}|{_QUOTED_NO_FOLDER})"
 _WHERE = r"(?:[ \t]+(?:for|of|in|to|on|at|für|von|zum|para|de|del)(?:[ \t]+[\w'’-]+){1,4}?)?"
 """The place of a password: "the password for the wedding page is"."""
 # The words that name a secret, once: each pattern below that looks for words has them from here.
-_ASCII_PASS = r"pass(?:word|wd|phrase|code)"
-_ASCII_PASSWORD = rf"{_ASCII_PASS}|pwd"
+_ASCII_PASS = r"pass(?:word|wd|phrase|code)|pwd"
 _PASS = rf"(?:{_ASCII_PASS}|passwort|kennwort|mot de passe|contraseña)"
-_PASSWORD = rf"(?:{_PASS}|pwd)"
 _SECRET = r"secret|token|api[_-]?key|access[_-]?key|credentials?"
-_ASCII_KEYWORD = rf"(?:{_ASCII_PASSWORD}|{_SECRET})"
-_PASSWORD_HINTS = "pass|pwd|contrase|kennwort"
 _NAMED_SECRET = rf"{_ASCII_PASS}|{_SECRET}"
-_LONGER_PWD = r"(?:[a-ce-z0-9_.-]|[a-km-z0-9_.-]d|[a-np-z0-9_.-]ld)pwd|pwd[_-]?(?:key|value|id|hash|[0-9])"
-"""Names that end in `pwd` and mean a password alone: all but `pwd` and `oldpwd`, which a shell gives a folder."""
+_PASSWORD_HINTS = "pass|pwd|contrase|kennwort"
 _SET = r"[\"'`]?[ \t]*(?:=>|:?=(?:[ \t]+>)?)[ \t]*"
 _KEYWORD_HINTS = f"{_PASSWORD_HINTS}|secret|token|key|credential"
 
@@ -267,35 +239,27 @@ _PATTERNS: tuple[_Pattern, ...] = (
     _value(
         "keyword",
         "=",
-        rf"(?i-u:[?&#;](?:[a-z0-9_.-]*{_ASCII_KEYWORD}|sig|signature|auth|key)=)",
+        rf"(?i-u:[?&#;](?:[a-z0-9_.-]*(?:{_NAMED_SECRET})|sig|signature|auth|key)=)",
         r"[^\s\[&#\"'`<>][^\s&#\"'`<>]{3,}",
     ),
-    _value("keyword", _KEYWORD_HINTS, _field(rf"{_NAMED_SECRET}|{_LONGER_PWD}"), _FIELD_VALUE),
-    _value("keyword", "pwd", _field("pwd"), _FIELD_NO_FOLDER),
+    _value("keyword", _KEYWORD_HINTS, _field(_NAMED_SECRET), _FIELD_VALUE),
     _value(
         "password",
         _PASSWORD_HINTS,
-        rf"(?i-u:{_ASCII_PASS}|{_LONGER_PWD}){_SET}",
+        rf"(?i-u:{_ASCII_PASS}){_SET}",
         _VALUE_SET,
     ),
-    _value("password", "pwd", rf"(?i-u:pwd){_SET}", _NO_FOLDER),
     _value(
         "password",
         _PASSWORD_HINTS,
         rf"(?i:\b{_PASS}{_WHERE}(?:[ \t]*:|[ \t]+(?:is|was|ist|es|est|lautet)[ \t]*:?)[ \t]*[\"'`]?)",
         r"(?:[^\s\[\"'`0-9]|\[[^r0-9\s])*[0-9][^\s\"'`,;]*",
     ),
-    _value(
-        "password",
-        "pwd",
-        rf"(?i:\bpwd{_WHERE}(?:[ \t]*:|[ \t]+(?:is|was|ist|es|est|lautet)[ \t]*:?)[ \t]*[\"'`]?)",
-        r"(?:[0-9]|[^\s\[\"'`0-9/~.](?:[^\s\[\"'`0-9]|\[[^r0-9\s])*[0-9])[^\s\"'`,;]*",
-    ),
     # Plain words are a password if they are joined in an unusual way, or quoted.
     _value(
         "password",
         _PASSWORD_HINTS,
-        rf"(?i:\b{_PASSWORD}{_WHERE}(?:[ \t]*:|[ \t]+(?:is|was|ist|es|est|lautet)[ \t]*:?)[ \t]*)",
+        rf"(?i:\b{_PASS}{_WHERE}(?:[ \t]*:|[ \t]+(?:is|was|ist|es|est|lautet)[ \t]*:?)[ \t]*)",
         r"(?:[A-Za-z]{3,}(?:[_-][A-Za-z]{3,}){2,}|[A-Za-z]+[@#$%^&!+=][^\s\"'`,;]*[A-Za-z0-9]|"
         r"\"[A-Za-z]{8,}\"|'[A-Za-z]{8,}'|`[A-Za-z]{4,}`)",
     ),
@@ -311,21 +275,13 @@ _PATTERNS: tuple[_Pattern, ...] = (
         rf"\b(?:[A-Z0-9]+_)*(?:PASS|{_NAMED_SECRET.upper()}|(?:PRIVATE|SECRET)_KEY)(?:_(?:KEY|ID|VALUE|[0-9]+))?=",
         _VALUE,
     ),
-    _value("keyword", "pwd", r"\b(?:[A-Z0-9]+_)*PWD(?:_(?:KEY|ID|VALUE|[0-9]+))?=", _NO_FOLDER),
     # key=value lines: a keyword, and one unbroken value up to the end of the line
     _value(
         "keyword",
         _KEYWORD_HINTS,
-        rf"(?im:^[ \t>*-]*(?:(?:export|set)[ \t]+)?[\"'`]?[a-z0-9_.-]*(?:{_PASS}|{_SECRET}|{_LONGER_PWD})"
+        rf"(?im:^[ \t>*-]*(?:(?:export|set)[ \t]+)?[\"'`]?[a-z0-9_.-]*(?:{_PASS}|{_SECRET})"
         r"[a-z0-9_-]*[\"'`]?[ \t]*[=:][ \t]*)",
         _VALUE,
-        r"(?m:[\"'`,;]*[ \t]*$)",
-    ),
-    _value(
-        "keyword",
-        "pwd",
-        r"(?im:^[ \t>*-]*(?:(?:export|set)[ \t]+)?[\"'`]?[a-z0-9_.-]*pwd[a-z0-9_-]*[\"'`]?[ \t]*[=:][ \t]*>?)",
-        _NO_FOLDER,
         r"(?m:[\"'`,;]*[ \t]*$)",
     ),
     _whole("email", "@", r"\b[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9](?:[A-Za-z0-9-]*\.)+[A-Za-z]{2,24}\b"),

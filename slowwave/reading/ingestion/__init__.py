@@ -7,7 +7,7 @@
 - `mail_and_commits`: what people wrote in mails, and decisions in commit messages
 - `parsers`: the table of formats, and which parser reads which
 - `conversations`: messages in order, each once
-- `documents`: passages of documents and pasted texts
+- `documents`: passages of documents, and documents as wholes
 - `windows`: which messages are extracted in one call?
 - `sessions`: which conversations are due for a summary?
 """

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import PurePath
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import polars as pl
 
 from slowwave.common.frames import Schema
-from slowwave.common.text import cut_bytes, digest, row_id, sentences
+from slowwave.common.text import digest, row_id
 from slowwave.reading.filters.injection import injection_flags
 
 TOKENS_PER_WORD = 1.3
@@ -179,31 +177,19 @@ def _body(lines: Iterable[str], is_markdown: bool) -> Iterator[str]:
 
 
 def _without_comments(lines: Iterable[str]) -> Iterator[str]:
-    """The lines without `%% comments %%`, which Obsidian hides; in code, and without a second mark, they stay.
+    """The lines without `%% comments %%`, which Obsidian hides; in code they stay.
 
-    One over several lines begins at the start of a line.
+    One over several lines begins at the start of a line, and ends with a line that has a second mark.
     """
-    fence, hidden, size = "", list[str](), 0
+    is_code = is_hidden = False
     for line in lines:
-        opening = _FENCE.match(line.rstrip("\r\n"))
-        if opening and not hidden and (not fence or (opening[1].startswith(fence) and not opening[2].strip())):
-            fence = "" if fence else opening[1]
-        if hidden:
-            hidden.append(line)
-            size += len(line)
-            if "%%" in line:
-                yield line.partition("%%")[2]
-            if "%%" not in line and size <= _MAX_BLOCK:
-                continue
-            yield from [] if "%%" in line else hidden
-            hidden = []
-            continue
-        shown = line if fence else _HIDDEN.sub("", line)
-        if not fence and shown.startswith("%%"):
-            hidden, size = [shown], len(shown)
-        else:
+        is_code ^= not is_hidden and _FENCE.match(line) is not None
+        shown = line if is_code else _HIDDEN.sub("", line)
+        if not is_code and (shown.startswith("%%") or (is_hidden and "%%" in shown)):
+            is_hidden = not is_hidden
+            yield "\n"
+        elif not is_hidden:
             yield shown
-    yield from hidden
 
 
 def _heading_line(path: list[DocumentBlock], limit: int) -> str:
@@ -264,10 +250,9 @@ def _tail(text: str, limit: int) -> str:
     return ""
 
 
-# Artifacts: whole documents, and code or quotations that were pasted into a message (S1-15).
+# Artifacts: whole documents (S1-15).
 
 
-PASTING_ROLES = ("user", "assistant")  # of tools and systems only the beginning of a message is kept
 UNTITLED = "untitled"
 LEFT_OUT = "[left out: it gives its reader orders]"
 
@@ -278,66 +263,16 @@ DRAFTS: Schema = {
     "made_at": _TIME,
 }
 
-_HOLDS_PASTE = r"(?m)^[ \t]*(?:```|~~~|>)"
-_FENCED = re.compile(
-    r"^[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)\n(?P<body>.*?)(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)",
-    re.MULTILINE | re.DOTALL,
-)
-_QUOTED = re.compile(r"(?:^[ \t]*>[^\n]*(?:\n|\Z))+", re.MULTILINE)
-_MARK = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _PARAGRAPH_END = re.compile(r"(\n[ \t]*\n\s*)")
 _NOT_PROSE = re.compile(r"\s*(?:[-*+•|>]|\d+[.)]\s|<|!\[|\[[^\]]*\]:)")
-_DATA = "json jsonl json5 ndjson yaml yml toml ini cfg conf csv tsv xml env properties lock plist geojson"
-_CODE = (
-    "py pyi js mjs cjs ts tsx jsx java kt go rs c h cc cpp hpp cs rb php swift scala clj ex exs erl hs ml sh bash zsh "
-    "fish ps1 bat sql r jl lua pl dart vue svelte html htm css scss sass less tf hcl proto graphql gradle cmake ipynb"
-)
-_TYPES: Mapping[str, str] = {
-    **dict.fromkeys(_DATA.split(), "data"),
-    **dict.fromkeys(_CODE.split(), "code"),
-    **dict.fromkeys(("md", "mdx", "mkd", "markdown"), "markdown"),
-    **dict.fromkeys(("txt", "text", "plain", "plaintext", "log", "output", "console", "rst", "adoc", "org"), "text"),
-}
-_NAMED_FILE = re.compile(
-    rf"(?<![\w@])(?:[\w.-]+/)*(?:[\w-]+(?:\.[\w-]+)*\.(?:{'|'.join(_TYPES)})|Dockerfile|Makefile)(?![\w/-])"
-)
-_COMMENT = re.compile(r"[ \t]*(?:#|//|--|/\*|<!--|;|%)")
-_HASHES = "# \t"
-_SHOWN_TITLE = 120
 _SUMMARY_CHARS = 300
-_ENOUGH = 80
-_LABEL_CHARS = 400
-
-
-class Paste(NamedTuple):
-    """One pasted piece, the words on its fence, and the text before it."""
-
-    content: str
-    info: str
-    before: str
-
-
-def pasted(messages: pl.DataFrame, min_chars: int) -> pl.DataFrame:
-    """Drafts of the fenced and quoted pieces of at least `min_chars` in messages of people and assistants.
-
-    `messages`: id, conversation_id, role, content (redacted), occurred_at, scope, source_id, has_injection. A message
-    that gives its reader orders has none, because an artifact is shown as a whole without another check.
-    """
-    may_hold = (
-        pl.col("role").is_in(PASTING_ROLES)
-        & ~pl.col("has_injection")
-        & (pl.col("content").str.len_chars() >= min_chars)
-        & pl.col("content").str.contains(_HOLDS_PASTE)
-    )
-    rows = messages.filter(may_hold).iter_rows(named=True)
-    return drafts([draft for row in rows for draft in _of_message(row, min_chars)])
 
 
 def document(title: str, content: str, type: str, row: Mapping[str, Any]) -> dict[str, Any]:
     """The draft of a whole document: `row`, its first passage, has scope, conversation_id, source_id, occurred_at."""
     placed = {name: row[name] for name in ("scope", "conversation_id", "source_id")}
-    summary = summary_of(content, is_markdown=type == "markdown") if type in ("markdown", "text") else ""
+    summary = summary_of(content, is_markdown=type == "markdown")
     made = {"title": title or UNTITLED, "type": type, "content": content, "summary": summary}
     return {**made, **placed, "message_id": None, "made_at": row["occurred_at"]}
 
@@ -364,77 +299,9 @@ def embedded_text(draft: Mapping[str, Any]) -> str:
     return "\n".join(part for part in (draft["title"], draft["summary"], draft["content"][:2000]) if part)
 
 
-def type_of_file(name: str, format: str) -> str:
-    """markdown, text, code or data, by the format and the suffix of a file."""
-    return "markdown" if format == "markdown" else _TYPES.get(PurePath(name).suffix.lower().lstrip("."), "text")
-
-
 def summary_of(content: str, *, is_markdown: bool) -> str:
-    """The first sentences of prose, 80 to 300 characters if there are as many; empty without prose."""
+    """The first paragraph of prose, at most 300 characters of it; empty without prose."""
     body = _FRONT_MATTER.sub("", content) if is_markdown else content
     prose = (block.text for block in blocks(body.splitlines(), is_markdown=is_markdown) if block.kind == "prose")
-    opening = next((text for text in prose if not _NOT_PROSE.match(text)), "")
-    summary = ""
-    for sentence in sentences(" ".join(opening.split())):
-        if summary and (len(summary) >= _ENOUGH or len(summary) + len(sentence) >= _SUMMARY_CHARS):
-            break
-        summary = f"{summary} {sentence}".strip()
-    return summary if len(summary) <= _SUMMARY_CHARS else f"{summary[: _SUMMARY_CHARS - 1]}…"
-
-
-def _of_message(row: Mapping[str, Any], min_chars: int) -> Iterator[dict[str, Any]]:
-    seen = set()
-    for paste in pieces(row["content"]):
-        if len(paste.content) < min_chars or paste.content in seen:
-            continue
-        seen.add(paste.content)
-        kind = _type_of(paste)
-        is_prose = kind in ("markdown", "text")
-        own = summary_of(paste.content, is_markdown=kind == "markdown") if is_prose else ""
-        placed = {name: row[name] for name in ("scope", "conversation_id", "source_id")}
-        draft = {
-            "title": _paste_title(paste),
-            "type": kind,
-            "content": paste.content,
-            "summary": own or _label(paste),
-        }
-        yield {**draft, **placed, "message_id": row["id"], "made_at": row["occurred_at"]}
-
-
-def pieces(content: str) -> Iterator[Paste]:
-    """The fenced pieces of a text, then the quoted ones outside of them; an unclosed fence runs to the end."""
-    rest, end = [], 0
-    for found in _FENCED.finditer(content):
-        rest.append(content[end : found.start()])
-        yield Paste(textwrap.dedent(found["body"]).strip("\n"), found["info"].strip(), content[: found.start()])
-        end = found.end()
-    outside = "\n".join([*rest, content[end:]])
-    for quote in _QUOTED.finditer(outside):
-        yield Paste(_MARK.sub("", quote[0]).strip("\n"), "text", outside[: quote.start()])
-
-
-def _type_of(paste: Paste) -> str:
-    """By the file name or the words on the fence; text where there are none."""
-    words = paste.info.lower().split()
-    if named := _NAMED_FILE.search(paste.info):
-        return _TYPES.get(named[0].rpartition(".")[2].lower(), "code")
-    return _TYPES.get(words[0].strip("{}.:"), "code") if words else "text"
-
-
-def _paste_title(paste: Paste) -> str:
-    """The file name on the fence, before it or in a comment in the first line; else its first words."""
-    lines = [line.strip() for line in paste.content.splitlines() if line.strip()]
-    opening = lines[0] if lines else ""
-    places = [paste.info, _label(paste), opening if _COMMENT.match(opening) else ""]
-    names = [found[0] for place in places for found in list(_NAMED_FILE.finditer(place))[-1:]]
-    if names:
-        return cut_bytes(names[0], _SHOWN_TITLE)
-    spoken = next((line for line in lines if any(map(str.isalnum, line))), "")
-    return cut_bytes(spoken.strip(_HASHES + "/*;-<>!\"'{}[]:,"), _SHOWN_TITLE) or UNTITLED
-
-
-def _label(paste: Paste) -> str:
-    """The last sentence of the line above the paste."""
-    above = paste.before[-_LABEL_CHARS:].rstrip().rpartition("\n")[2]
-    last_sentences = sentences(above.strip(_HASHES + "*"))
-    return last_sentences[-1][:_SUMMARY_CHARS] if last_sentences else ""
+    opening = " ".join(next((text for text in prose if not _NOT_PROSE.match(text)), "").split())
+    return opening if len(opening) <= _SUMMARY_CHARS else f"{opening[: _SUMMARY_CHARS - 1]}…"

@@ -24,7 +24,7 @@ Gather = Callable[[Iterable[Loaded]], Iterator[Loaded]]
 
 
 class Format(NamedTuple):
-    """A format of files. It has a parser of JSON values or one of lines of text; a document has neither.
+    """A format of files. It has a parser of one JSON value, or of all lines of a text; a document has neither.
 
     `is_values`: its JSON values go over many lines. `has_people`: a list of people, `users.json`, lies beside or above
     the file. `next_origin`: how a value sets the defaults of itself and the values after it; the first that does so
@@ -56,19 +56,8 @@ _TABLE = (
     Format("text"),
 )
 FORMATS = tuple(each.name for each in _TABLE)
-PARSERS: Mapping[str, Parser] = MappingProxyType({each.name: each.parse for each in _TABLE if each.parse})
-"""Of one JSON value."""
-TEXT_PARSERS: Mapping[str, TextParser] = MappingProxyType(
-    {each.name: each.parse_lines for each in _TABLE if each.parse_lines}
-)
-"""Of all lines of a file, which can be read more than once."""
-DOCUMENTS = frozenset(FORMATS) - PARSERS.keys() - TEXT_PARSERS.keys()
-VALUES = frozenset(each.name for each in _TABLE if each.is_values)
-WITH_PEOPLE = frozenset(each.name for each in _TABLE if each.has_people)
-NEXT_ORIGIN: Mapping[str, NextOrigin] = MappingProxyType(
-    {each.name: each.next_origin for each in _TABLE if each.next_origin}
-)
-GATHERED: Mapping[str, Gather] = MappingProxyType({each.name: each.gather for each in _TABLE if each.gather})
+BY_NAME: Mapping[str, Format] = MappingProxyType({each.name: each for each in _TABLE})
+DOCUMENTS = frozenset(each.name for each in _TABLE if not (each.parse or each.parse_lines))
 
 _ANY_LOG = re.compile(r"(?:git[-_]?)?(?:history|logs?|commits|git)", re.IGNORECASE)
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
