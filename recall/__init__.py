@@ -9,9 +9,10 @@ From a question to an answer
 - `search_results`: the final order of facts with names and sources, and passages
 - `context`: the block of text for the prompt of another model
 - `ask`: a model answers from that block
-- `access_events`: which facts and entities reads returned
+- `use`: which facts and entities reads returned, and what that weighs
 - `loop`: one event loop, so that plain calls read in parallel; what is read once
-- `ranking`: in which order facts and entities are recalled
+- `order`: from the scores of search to the order of recall
+- `periods`: the time that a question names, and the relation that it asks for
 
 What is known of one thing
 - `facts`: facts with names and messages

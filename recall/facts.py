@@ -7,7 +7,6 @@ from typing import Any
 
 import polars as pl
 
-from recall.ranking.order import RankedFact
 from slowwave.common.types import Entity, Provenance, RecalledFact
 from slowwave.common.validity import MAX_CHAIN, Moment, live_sql
 from slowwave.graph.links import is_filed_elsewhere
@@ -17,6 +16,7 @@ from storage.snapshots import Snapshot
 from storage.warm import Tables
 
 from .doubts import NO_DOUBTS, Doubts, doubts_of
+from .order import RankedFact
 
 NEEDED = (
     "id",

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from recall.ranking.questions import Period
 from slowwave.common.entrenchment import ENDS, is_kept
 from slowwave.common.validity import MAX_CHAIN, Moment
 from storage.residents import Condition, MatchedRows
@@ -19,6 +18,7 @@ from storage.warm import Tables, found_in
 
 from .facts import ALL, HOT, LEARNED, NEEDED, ends_of
 from .loop import Kept, rows_where
+from .periods import Period
 
 Vector = npt.NDArray[np.float32]
 LEAST = 10  # who asks for one fact gets the first of ten, not the best of three messages

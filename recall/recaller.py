@@ -14,8 +14,6 @@ from typing import TypeVar, get_args
 import numpy as np
 
 from inference.embedding import Embedder, open_embedder
-from recall.ranking.order import Step, is_weak
-from recall.ranking.questions import Period, event_in, period_beside, period_of
 from slowwave.common.arguments import at_least_one
 from slowwave.common.errors import StoreMismatch, UnusableInput
 from slowwave.common.settings import BeliefSettings, GraphMode, RecallSettings
@@ -35,8 +33,6 @@ from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.warm import Tables
 
-from .access_events import TABLES as USE_TABLES
-from .access_events import AccessLog, known_use
 from .doubts import TABLES as PENDING_TABLES
 from .doubts import Hopes, hoped, hopes_of, pending_pairs
 from .entities import TABLES as ENTITY_TABLES
@@ -44,11 +40,15 @@ from .entities import find_entities, ranked_entities
 from .facts import NameCache
 from .graphs import GRAPH_TABLES, Graphs
 from .loop import Deadline, Kept, OutOfTime, note_recall, run
+from .order import Step, is_weak
+from .periods import Period, event_in, period_beside, period_of
 from .question import TABLES as QUALITY_TABLES
 from .question import Faded, Question
 from .search import NO_WALK, PAST_TABLES, RESIDENT, TABLES, Walk, search, together
 from .search_results import final_order, passages, passages_beside_facts, with_sources
 from .sources import entities_of_last, messages_of
+from .use import TABLES as USE_TABLES
+from .use import AccessLog, known_use
 from .walks import walked
 
 log = logging.getLogger("slowwave")

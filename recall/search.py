@@ -1,7 +1,7 @@
 """Search: the words of messages and the meaning of facts, in one order.
 
 Two rounds of reads: full text over messages beside vectors over facts, then everything about the messages that look
-best, and the facts that a walk along relations came by. `recall.ranking.order` says why these two channels, how they
+best, and the facts that a walk along relations came by. `recall.order` says why these two channels, how they
 are put together, and what becomes of the scores afterwards.
 """
 
@@ -15,7 +15,18 @@ from types import MappingProxyType
 import numpy as np
 import polars as pl
 
-from recall.ranking.order import (
+from slowwave.common.lexicon.languages import without_asking
+from slowwave.common.settings import RecallSettings
+from slowwave.common.text import prose, signs_of
+from slowwave.common.words import stems
+from storage.columns import best_scores, index_terms
+from storage.residents import Condition, ResidentSpec, Row
+from storage.rows import quoted
+from storage.search import words
+from storage.warm import Tables, found_in, frame_of, with_cosines
+
+from .facts import EVIDENCE
+from .order import (
     QUOTED,
     Evidence,
     RankedFact,
@@ -28,18 +39,7 @@ from recall.ranking.order import (
     with_neighbours,
     word_overlaps,
 )
-from recall.ranking.questions import asked_words
-from slowwave.common.lexicon.languages import without_asking
-from slowwave.common.settings import RecallSettings
-from slowwave.common.text import prose, signs_of
-from slowwave.common.words import stems
-from storage.columns import best_scores, index_terms
-from storage.residents import Condition, ResidentSpec, Row
-from storage.rows import quoted
-from storage.search import words
-from storage.warm import Tables, found_in, frame_of, with_cosines
-
-from .facts import EVIDENCE
+from .periods import asked_words
 from .question import FACT, PAST, Faded, Question, Vector, possible_answers
 
 TABLES = (

@@ -1,4 +1,4 @@
-"""From what search compared to an answer: the order of facts (`recall.ranking.order`), their names and provenance,
+"""From what search compared to an answer: the order of facts (`recall.order`), their names and provenance,
 and passages.
 """
 
@@ -12,8 +12,19 @@ from itertools import chain, islice
 import numpy as np
 import polars as pl
 
-from recall.ranking.entity_weights import fact_factors
-from recall.ranking.order import (
+from slowwave.common.settings import LimbicSettings, RecallSettings
+from slowwave.common.text import FORGOTTEN
+from slowwave.common.types import Passage, RecalledFact
+from slowwave.common.validity import Moment
+from slowwave.common.words import stems
+from slowwave.reading.filters.durability import only_small_talk
+from storage.residents import Row
+from storage.warm import Tables
+
+from .doubts import doubts
+from .facts import ALL, EVIDENCE, NameCache, recalled
+from .loop import Kept
+from .order import (
     RankedFact,
     entities_named,
     fuse,
@@ -26,22 +37,10 @@ from recall.ranking.order import (
     weighted,
     word_overlaps,
 )
-from recall.ranking.questions import Period
-from slowwave.common.settings import LimbicSettings, RecallSettings
-from slowwave.common.text import FORGOTTEN
-from slowwave.common.types import Passage, RecalledFact
-from slowwave.common.validity import Moment
-from slowwave.common.words import stems
-from slowwave.reading.filters.durability import only_small_talk
-from storage.residents import Row
-from storage.warm import Tables
-
-from .access_events import Known
-from .doubts import doubts
-from .facts import ALL, EVIDENCE, NameCache, recalled
-from .loop import Kept
+from .periods import Period
 from .question import FACT_TIMES, Question
 from .search import IN_PERIOD, MESSAGE, Ranked, Walk
+from .use import Known, fact_factors
 
 
 async def final_order(
@@ -171,7 +170,7 @@ async def _messages(tables: Tables, known: Mapping[str, Row], ids: Iterable[str 
     return {**known, **{row["id"]: row for row in await tables.rows("messages", "id", missing, MESSAGE)}}
 
 
-# Passages: pieces of the messages that match a question, read with their text (`recall.ranking.order`).
+# Passages: pieces of the messages that match a question, read with their text (`recall.order`).
 
 
 OVERLAP_WEIGHT = 0.5

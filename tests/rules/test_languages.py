@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prompts.rendering import render_extraction
-from recall.ranking.order import word_overlaps
-from recall.ranking.questions import Period, period_of
+from recall.order import word_overlaps
+from recall.periods import Period, period_of
 from slowwave.common.lexicon.languages import NAMES, language_of
 from slowwave.common.records import Turn, Window
 from slowwave.common.settings import ExtractSettings, Settings

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall.ranking.entity_weights import fuse_ranks
-from recall.ranking.order import (
+from recall.order import (
     OVERLAP_WEIGHT,
     SPREAD,
     Evidence,
@@ -31,6 +30,7 @@ from recall.ranking.order import (
     with_neighbours,
     word_overlaps,
 )
+from recall.use import fuse_ranks
 from slowwave.facts.searched_texts import CONTEXT_CHARACTERS, search_texts
 
 IDS = st.sampled_from([f"m{n}" for n in range(8)])
