@@ -130,8 +130,8 @@ def ledger_key(provider: str, model: str, prompt: str, schema: str) -> str:
     return f"llm_{digest(provider, model, prompt, schema)}"
 
 
-# Spans and measures of model calls, in the words of OpenTelemetry's conventions for generative AI: model, role, tokens and
-# dollars, never the text of a prompt.
+# Spans and measures of model calls, in the words of OpenTelemetry's conventions for generative AI: model, role, tokens
+# and dollars, never the text of a prompt.
 
 
 OPERATION = "chat"
@@ -153,9 +153,8 @@ def note_call(entry: LedgerEntry) -> None:
         "slowwave.usd": entry.usd,
         "slowwave.attempts": entry.attempts,
     }
-    ended_span(
-        f"{OPERATION} {entry.model}", entry.latency_s, who | cost, "NoAnswer" * bool(entry.error), is_client=True
-    )
+    failed = "NoAnswer" if entry.error else ""  # the text of an error may quote a prompt
+    ended_span(f"{OPERATION} {entry.model}", entry.latency_s, who | cost, failed, is_client=True)
     for kind, tokens in (("input", entry.tokens_in), ("output", entry.tokens_out)):
         measure("gen_ai.client.token.usage", tokens, "{token}", "Tokens of a call", who | {"gen_ai.token.type": kind})
     measure("gen_ai.client.operation.duration", entry.latency_s, "s", "Time of a call", who)

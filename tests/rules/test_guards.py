@@ -42,7 +42,7 @@ APART = [
     ("antonym", "All servers run Linux", "Some servers run Linux"),
     ("time", "Ana works at Acme", "Ana works at Acme until June"),
     ("modality", "Ana wants to learn Rust", "Ana learns Rust"),
-    ("list", "Ana eats apples and pears", "Ana eats apples and plums"),
+    ("word", "Ana eats apples and pears", "Ana eats apples and plums"),
     ("word", "Ana eats apples and pears", "Ana eats apples"),
     ("word", "The man likes pines", "The man likes pins"),
     ("word", "She ate at least one apple", "She ate an apple and a pear"),
