@@ -2,7 +2,7 @@
 
 From a question to an answer
 - `recaller`: the path of a question; it calls most of the next
-- `question`: a query with its vector, and the facts that may answer it
+- `question`: a query with its vector, the time and the relation that it asks for, and the facts that may answer it
 - `search`: messages by words, facts by meaning, in one order
 - `graphs`: relations in memory
 - `walks`: which relations lead on from the question
@@ -12,7 +12,6 @@ From a question to an answer
 - `use`: which facts and entities reads returned, and what that weighs
 - `loop`: one event loop, so that plain calls read in parallel; what is read once
 - `order`: from the scores of search to the order of recall
-- `periods`: the time that a question names, and the relation that it asks for
 
 What is known of one thing
 - `facts`: facts with names and messages

@@ -41,9 +41,8 @@ from .facts import NameCache
 from .graphs import GRAPH_TABLES, Graphs
 from .loop import Deadline, Kept, OutOfTime, note_recall, run
 from .order import Step, is_weak
-from .periods import Period, event_in, period_beside, period_of
 from .question import TABLES as QUALITY_TABLES
-from .question import Faded, Question
+from .question import Faded, Period, Question, event_in, period_beside, period_of
 from .search import NO_WALK, PAST_TABLES, RESIDENT, TABLES, Walk, search, together
 from .search_results import final_order, passages, passages_beside_facts, with_sources
 from .sources import entities_of_last, messages_of

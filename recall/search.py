@@ -39,8 +39,7 @@ from .order import (
     with_neighbours,
     word_overlaps,
 )
-from .periods import asked_words
-from .question import FACT, PAST, Faded, Question, Vector, possible_answers
+from .question import FACT, PAST, Faded, Question, Vector, asked_words, possible_answers
 
 TABLES = (
     "messages", "facts", "fact_evidence", "entities", "pair_decisions", "facts_archive", "fact_scores", "metadata"

@@ -37,8 +37,7 @@ from .order import (
     weighted,
     word_overlaps,
 )
-from .periods import Period
-from .question import FACT_TIMES, Question
+from .question import FACT_TIMES, Period, Question
 from .search import IN_PERIOD, MESSAGE, Ranked, Walk
 from .use import Known, fact_factors
 
