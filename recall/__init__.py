@@ -14,12 +14,11 @@ From a question to an answer
 - `order`: from the scores of search to the order of recall
 
 What is known of one thing
-- `facts`: facts with names and messages
+- `facts`: facts with names and messages, documents and conversations
 - `entities`: entities by name and meaning
 - `entity_review`: similar observations of an entity, and whether to split it
 - `history`: earlier versions, chains, the archive, and `why`
 - `doubts`: conflicts and pending beliefs
-- `sources`: documents and conversations
 - `groups`: aspects of a life, and communities of entities
 
 The memory as a whole

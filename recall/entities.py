@@ -21,7 +21,7 @@ from slowwave.common.text import normalise_name
 from slowwave.common.types import Entity, FoundEntity, RankedEntity
 from slowwave.common.validity import MAX_CHAIN, live_sql
 from slowwave.facts.aspects import NO_KNOWLEDGE
-from slowwave.graph.links import is_filed_elsewhere
+from slowwave.graph.graph import is_filed_elsewhere
 from slowwave.graph.name_index import NameIndex, index_names, query_words
 from storage.residents import Condition
 from storage.rows import mentioning, quoted

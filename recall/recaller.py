@@ -37,7 +37,7 @@ from .doubts import TABLES as PENDING_TABLES
 from .doubts import Hopes, hoped, hopes_of, pending_pairs
 from .entities import TABLES as ENTITY_TABLES
 from .entities import find_entities, ranked_entities
-from .facts import NameCache
+from .facts import NameCache, entities_of_last, messages_of
 from .graphs import GRAPH_TABLES, Graphs
 from .loop import Deadline, Kept, OutOfTime, note_recall, run
 from .order import Step, is_weak
@@ -45,7 +45,6 @@ from .question import TABLES as QUALITY_TABLES
 from .question import Faded, Period, Question, event_in, period_beside, period_of
 from .search import NO_WALK, PAST_TABLES, RESIDENT, TABLES, Walk, search, together
 from .search_results import final_order, passages, passages_beside_facts, with_sources
-from .sources import entities_of_last, messages_of
 from .use import TABLES as USE_TABLES
 from .use import AccessLog, known_use
 from .walks import walked

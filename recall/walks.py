@@ -17,9 +17,7 @@ from slowwave.common.errors import UnknownName
 from slowwave.common.settings import RecallSettings, WalkSettings
 from slowwave.common.types import Entity, Neighbour, Neighbourhood, Path, RecalledFact
 from slowwave.common.validity import Moment
-from slowwave.graph.graph import EDGE_ALIASES, EDGE_TYPES, Graph, Offsets, Places
-from slowwave.graph.links import HIERARCHICAL
-from slowwave.graph.links import KIND as STRUCTURAL
+from slowwave.graph.graph import EDGE_ALIASES, EDGE_TYPES, HIERARCHICAL, STRUCTURAL, Graph, Offsets, Places
 from slowwave.graph.name_index import choose_seeds, query_words
 from slowwave.graph.walks import UNREACHED, Rings, Seeds, Walk, breadth_first, rings, shortest_path, spread
 from storage.snapshots import Snapshot
