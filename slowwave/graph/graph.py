@@ -188,10 +188,10 @@ def named_together(facts: pl.DataFrame, heirs: Mapping[str, str]) -> pl.DataFram
 
 
 # Links that are no knowledge: entities with similar descriptions, and entities that are parts (S0-15, S2-71, T33). A
-# link by similarity is for reading on (T34). Nobody said that the two have to do with each other: it is a row of its own
-# table, never a fact, and so counts for no degree, community, split or score. Structure says which entity is a part of
-# which, as two facts, one from each end, that end together. A structural fact says how memory is filed, not what is so:
-# it has no vector, and no rule counts it as knowledge.
+# link by similarity is for reading on (T34). Nobody said that the two have to do with each other: it is a row of its
+# own table, never a fact, and so counts for no degree, community, split or score. Structure says which entity is a part
+# of which, as two facts, one from each end, that end together. A structural fact says how memory is filed, not what is
+# so: it has no vector, and no rule counts it as knowledge.
 
 
 LINKABLE = "status != 'archived' AND merged_into IS NULL"
