@@ -26,13 +26,13 @@ from .facts import ALL, EVIDENCE, NameCache, recalled
 from .loop import Kept
 from .order import (
     RankedFact,
+    diversified,
     entities_named,
     fuse,
     is_covered,
     only_asks,
     passage_of,
     raised,
-    spread,
     walk_shares,
     weighted,
     word_overlaps,
@@ -66,7 +66,7 @@ async def final_order(
     vectors = np.empty((0, 0), np.float32)
     if settings.diversity and order:
         vectors = np.stack([found.vectors[fact.fact_id] for fact in order if fact.fact_id])
-    return replace(found, order=spread(order, vectors, settings.diversity, question.k))
+    return replace(found, order=diversified(order, vectors, settings.diversity, question.k))
 
 
 async def _use(
