@@ -40,10 +40,10 @@ from .entities import find_entities, ranked_entities
 from .facts import NameCache, entities_of_last, messages_of
 from .graphs import GRAPH_TABLES, Graphs
 from .loop import Deadline, Kept, OutOfTime, note_recall, run
-from .order import Step, is_weak
+from .order import is_weak
 from .question import TABLES as QUALITY_TABLES
 from .question import Faded, Period, Question, event_in, period_beside, period_of
-from .search import NO_WALK, PAST_TABLES, RESIDENT, TABLES, Walk, search, together
+from .search import PAST_TABLES, RESIDENT, TABLES, search, together
 from .search_results import final_order, passages, passages_beside_facts, with_sources
 from .use import TABLES as USE_TABLES
 from .use import AccessLog, known_use
@@ -347,7 +347,8 @@ class Recaller:
     async def _answer_from(
         self, tables: Tables, question: Question, settings: RecallSettings, only: str | None, deadline: Deadline
     ) -> Answer:
-        walk = asyncio.create_task(self._walk(tables, question, settings, deadline.walk_ends))
+        wide = replace(question, k=question.ranked)
+        walk = asyncio.create_task(walked(tables, self.graphs, wide, settings, deadline.walk_ends))
         try:
             searches = (search(tables, each, settings, self._faded, walk) for each in question.wordings)
             found = together(await tables.together(*searches))
@@ -362,12 +363,6 @@ class Recaller:
             self._pending.of(tables),
         )
         return facts, passages_beside_facts(quoted, facts), hopes
-
-    async def _walk(self, tables: Tables, question: Question, settings: RecallSettings, ends: float | None) -> Walk:
-        if settings.graph == "none":
-            return NO_WALK
-        found = await walked(tables, self.graphs, replace(question, k=question.ranked), settings, ends=ends)
-        return {step.fact_id: Step(step.score, step.hops) for step in found}
 
 
 def _embedded(questions: Sequence[Question], embedder: Embedder) -> list[Question]:

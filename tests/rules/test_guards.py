@@ -47,7 +47,7 @@ APART = [
     ("word", "The man likes pines", "The man likes pins"),
     ("word", "She ate at least one apple", "She ate an apple and a pear"),
     ("word", "Ana is going to Rome", "Ana goes to Rome"),
-    ("order", "The dog that bites the man sleeps", "The dog bites the man that sleeps"),
+    ("word", "The dog that bites the man sleeps", "The dog bites the man that sleeps"),
     ("word", "Ana lives in Rome", "Ana lived in Rome"),
 ]
 TOGETHER = [

@@ -243,11 +243,8 @@ def _not_opposed(a: pl.Expr, b: pl.Expr) -> pl.Expr:
     return pl.all_horizontal(*(clash.list.len() == 0 for clash in clashes))
 
 
-def _shares(part: str) -> Callable[[pl.Expr, pl.Expr], pl.Expr]:
-    def agrees(a: pl.Expr, b: pl.Expr) -> pl.Expr:
-        return a.struct.field(part).list.set_intersection(b.struct.field(part)).list.len() > 0
-
-    return agrees
+def _share_one(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+    return a.list.set_intersection(b).list.len() > 0
 
 
 GUARDS: tuple[Guard, ...] = (
@@ -260,8 +257,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard("owner", read_owners),
     Guard("question", read_questions),
     Guard("antonym", read_ends, _not_opposed),
-    Guard("word", read_forms, _shares("bags")),
-    Guard("order", read_forms, _shares("lines")),
+    Guard("word", read_forms, _share_one),
 )
 
 

@@ -198,15 +198,13 @@ def as_article(texts: pl.Series) -> pl.Series:
 
 
 def read_forms(texts: pl.Series) -> pl.Series:
-    """Per text a struct of lists: `lines`, its stems in order, and `bags`, the same sorted; one entry per reading."""
+    """Per text the list of its lines: its stems in order, as grammar allows to read it."""
     frame = pl.DataFrame({"text": texts}).with_row_index("row")
     frame = frame.with_columns(pl.col("text").str.to_lowercase().str.strip_chars())
     frame = _rewritten(pl.concat([frame, _two_qualities(frame)]))
     readings = pl.concat([frame, _active(frame)]).with_columns(_finished(pl.col("text")))
-    words = _stems(readings["text"])
-    lines = readings.select("row", lines=words.list.join(" "), bags=words.list.eval(pl.element().sort()).list.join(" "))
-    grouped = lines.group_by("row", maintain_order=False).agg("lines", "bags").sort("row")
-    return grouped.select(forms=pl.struct("lines", "bags"))["forms"]
+    lines = readings.select("row", lines=_stems(readings["text"]).list.join(" "))
+    return lines.group_by("row").agg("lines").sort("row")["lines"]
 
 
 def _two_qualities(frame: pl.DataFrame) -> pl.DataFrame:
