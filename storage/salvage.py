@@ -86,7 +86,7 @@ class _Salvage:
         for name, version in back.items():
             if name in broken or tx.versions.get(name, 1) != version:
                 tx.put_back_whole(name, version)
-        label = state_label(commit)
+        label = f"{commit['at']:%Y-%m-%d %H:%M} UTC (commit {commit['sequence']})"
         for name in broken:
             yield name, "", f"It is as it was at {label}, the newest state whose files are whole."
         yield from self._lost_since(commit["sequence"], label)
@@ -272,8 +272,3 @@ def _newest_row(db: DBConnection, version: int | None = None) -> dict[str, Any] 
     except Exception:  # whatever a damaged file makes the reader say
         return None
     return max(rows, key=lambda row: (row["sequence"], row["lease_count"]), default=None)
-
-
-def state_label(commit: Mapping[str, Any]) -> str:
-    """A commit in words: its time and its number."""
-    return f"{commit['at']:%Y-%m-%d %H:%M} UTC (commit {commit['sequence']})"
