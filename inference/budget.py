@@ -307,7 +307,13 @@ class RateLimit:
         while self._resume_at > self.clock():
             await self._sleep(self._resume_at - self.clock())
 
-    async def back_off(self, failures: int) -> None:
-        """Wait longer after each failure in a row, from 0.5 s doubling to 30 s, shortened by up to half at random."""
+    async def recover(self, wait_s: float, failures: int) -> None:
+        """Let no call start for the seconds that the server demands; if it names none, wait longer after each failure.
+
+        From 0.5 s doubling to 30 s, shortened by up to half at random.
+        """
+        if wait_s:
+            self.hold(wait_s)
+            return
         longest = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** (failures - 1))
         await self._sleep(longest * self._chance.uniform(0.5, 1.0))
