@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from math import exp, log2
 from pathlib import Path
@@ -196,29 +196,15 @@ def met(a: str, b: str, count: int) -> Row:
     return {"id": f"e_{a} e_{b}", "a_id": f"e_{a}", "b_id": f"e_{b}", "count": count, "last_at": NOW}
 
 
-USED: Mapping[str, tuple[dict[str, Sequence[Row]], list[str]]] = {
-    "often": ({"entity_usage": [read("dora", 90), read("cleo", 3)]}, ["f_dora", "f_cleo", "f_ana", "f_ben"]),
-    "paused": (
-        {"entities": [entity("ana", status="paused"), *(entity(name) for name in NAMES[1:])]},
-        ["f_ben", "f_cleo", "f_dora", "f_ana"],
-    ),
-    "merged": (
-        {
-            "entities": [entity("old", merged_into="e_dora", status="archived"), *(entity(name) for name in NAMES)],
-            "entity_usage": [read("old", 50), read("ana", 5)],
-            "co_occurrences": [met("ben", "old", 9)],
-        },
-        ["f_dora", "f_ana", "f_ben", "f_cleo"],
-    ),
-}
-
-
 @pytest.mark.proof
-@pytest.mark.parametrize("why", USED)
-def test_use_moves_facts_up_and_can_be_left_out(tmp_path: Path, why: str) -> None:
-    more, expected = USED[why]
-    uri = a_store(tmp_path / "m", **more)
-    assert order_of(uri) == expected
+def test_use_moves_facts_up_also_that_of_what_was_merged_and_can_be_left_out(tmp_path: Path) -> None:
+    uri = a_store(
+        tmp_path / "m",
+        entities=[entity("old", merged_into="e_dora", status="archived"), *(entity(name) for name in NAMES)],
+        entity_usage=[read("old", 50), read("ana", 5)],
+        co_occurrences=[met("ben", "old", 9)],
+    )
+    assert order_of(uri) == ["f_dora", "f_ana", "f_ben", "f_cleo"]
     assert order_of(uri, limbic=False) == sorted(TEA)
 
 
