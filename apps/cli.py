@@ -13,8 +13,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from slowwave.common import __version__
 from slowwave.common.errors import SlowwaveError
-from slowwave.common.version import __version__
 
 from .printing import err, print_json
 

@@ -74,7 +74,7 @@ def recall(
     as_json: JsonOption = False,
 ) -> None:
     """Find the facts that answer a question, with validity and source, and passages of messages."""
-    from recall.ranking.order import UNLIKELY, is_weak
+    from recall.order import UNLIKELY, is_weak
 
     with OpenMemory(place) as memory:
         found = memory.recall(

@@ -126,9 +126,9 @@ FAMILIES = (
         "question words of other languages",
         {"recall.search:without_asking": _same, "slowwave.common.words:without_asking": _same},
     ),
-    Family("spread over messages", {"recall.ranking.order:SPREAD": 0.0}),
+    Family("spread over messages", {"recall.order:SPREAD": 0.0}),
     Family("shared words of quotations", {"recall.search:QUOTED": 1.0}),
-    Family("shared words of facts", {"recall.ranking.order:OVERLAP_WEIGHT": 0.0}),
+    Family("shared words of facts", {"recall.order:OVERLAP_WEIGHT": 0.0}),
     Family("people and walks", recall={"others_weight": 1.0, "graph": "none"}),
     Family("neighbours and joined sentences", {f"{QUOTES}:JOIN_CHARS": 0}, {"neighbours": 0.0}, at_ingest=True),
 )

@@ -18,7 +18,6 @@ from slowwave.common.text import as_json, row_id
 
 from .budget import RateLimit
 from .failures import Failure, Kind, failure_of, failure_of_item
-from .remote import LONGEST_RETRY_AFTER_S
 from .request_batch import PendingPrompt, RequestBatch, T
 
 # The Message Batches of one Anthropic account, as this project needs them: handed over, found, looked at, read.
@@ -220,13 +219,13 @@ class Submission(Generic[T]):
             try:
                 return await self.kept(batch, SUBMITTED, (await self._api.create(requests)).id)
             except BatchFailure as failed:
-                failures += 1
                 if _may_have_arrived(failed.failure) and await self._may_be_there(batch):
                     return await self.kept(batch, UNSURE)
-                if not self._may_try_again(failed.failure, failures):
+                if not failed.failure.may_pass(failures, self._retries):
                     await self.kept(batch, LOST)
                     raise
-                await self._back_off(failed.failure, failures)
+                failures += 1
+                await self._rate_limit.recover(failed.failure.wait_s, failures)
 
     async def _may_be_there(self, batch: SubmittedBatch) -> bool:
         """Whether it can have arrived; where the list cannot be had, it is left to a later run to find out."""
@@ -235,18 +234,6 @@ class Submission(Generic[T]):
         except BatchFailure:
             await self.kept(batch, UNSURE)
             raise
-
-    def _may_try_again(self, failure: Failure, failures: int) -> bool:
-        """As in live mode: a server that asks for a longer pause is left to a later run."""
-        is_due = failures <= self._retries and failure.wait_s <= LONGEST_RETRY_AFTER_S
-        return failure.kind is Kind.TRANSIENT and is_due
-
-    async def _back_off(self, failure: Failure, failures: int) -> None:
-        if failure.wait_s:
-            self._rate_limit.hold(failure.wait_s)
-            await self._rate_limit.resumed()
-        else:
-            await self._rate_limit.back_off(failures)
 
     async def _fitting(self, batch: SubmittedBatch) -> list[Listed]:
         """The batches of the account that it can be, by their times and sizes."""

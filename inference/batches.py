@@ -32,9 +32,6 @@ from .failures import Failure, Kind, fatal_error
 from .remote import CallOutcome
 from .request_batch import PendingPrompt, RequestBatch, T
 
-# The answers of a batch: every paid answer goes to the ledger, also if no prompt waits for it.
-
-
 REQUESTS_PER_BATCH = 1000
 LONGEST_WAIT_S = 25 * 3600.0
 """After it the run stops and leaves the batch to the next run; the provider promises an answer within a day."""
@@ -61,52 +58,6 @@ class Round:
         self.again += [self.waiting.pop(key) for key in keys if key in self.waiting]
 
 
-class Results(Generic[T]):
-    """Answers of batches on their way to the ledger, and to those who wait for them.
-
-    A malformed answer is written down as malformed, and a later run asks again.
-    """
-
-    def __init__(self, request_batch: RequestBatch[T]) -> None:
-        self._request_batch = request_batch
-
-    async def take_in(self, this_round: Round, batch: SubmittedBatch, results: Mapping[str, BatchResult]) -> None:
-        """Write down what became of each prompt, except what another run wrote down already."""
-        books = self._request_batch.books
-        written = await books.written_since(batch.keys, batch.begun_at)
-        this_round.ask_again(written)
-        nobody = _nobody(batch, await books.lookup([key for key in batch.keys if key not in this_round.waiting]))
-        ours = [this_round.waiting.pop(key, nobody[key]) for key in batch.keys if key not in written]
-        await asyncio.gather(
-            *(self._take_in_one(this_round, each, results.get(each.key, BatchResult())) for each in ours)
-        )
-
-    async def failed(self, this_round: Round, pending: PendingPrompt, failure: Failure) -> None:
-        """A prompt that was not answered, ended as it would have alone."""
-        if failure.kind is Kind.FATAL:
-            this_round.stopped_by = this_round.stopped_by or fatal_error(self._request_batch.client.choice, failure)
-        elif failure.kind is Kind.UNFORCED:
-            self._request_batch.client.unforce()
-            this_round.again.append(pending)
-        else:
-            is_transient = failure.kind is Kind.TRANSIENT
-            await self._request_batch.keep(pending, CallOutcome(None, failure.reason, Usage(), 1, is_transient))
-
-    async def _take_in_one(self, this_round: Round, pending: PendingPrompt, result: BatchResult) -> None:
-        request_batch = self._request_batch
-        try:
-            if result.message is not None:
-                outcome = await request_batch.client.ask(pending.prompt, request_batch.model, result.message)
-                this_round.paid += outcome.usage
-                await request_batch.keep(pending, outcome)
-            elif result.failure is not None:
-                await self.failed(this_round, pending, result.failure)
-            else:
-                request_batch.skip(pending)
-        except Exception as error:  # raised when all that was paid is written down
-            this_round.stopped_by = this_round.stopped_by or error
-
-
 def _nobody(batch: SubmittedBatch, known: Mapping[str, LedgerEntry]) -> dict[str, PendingPrompt]:
     """The prompts of a batch as far as they are known without their text."""
     return {
@@ -124,7 +75,11 @@ MOST_LISTED = 3
 
 
 class BatchedPrompts(Generic[T]):
-    """Prompts to one model through its batches. `now` is the time of day, the rate limit counts seconds."""
+    """Prompts to one model through its batches. `now` is the time of day, the rate limit counts seconds.
+
+    Every paid answer goes to the ledger, also if no prompt waits for it. A malformed one is written down as malformed,
+    and a later run asks again.
+    """
 
     def __init__(
         self,
@@ -136,7 +91,6 @@ class BatchedPrompts(Generic[T]):
         self._request_batch, self._settings, self._rate_limit = request_batch, settings, rate_limit
         self._api = BatchApi(request_batch.client.open(), settings.timeout_s)
         self._submission = Submission(request_batch, self._api, settings.transient_retries, rate_limit, now)
-        self._results = Results(request_batch)
 
     async def resume(
         self, rest: dict[str, PendingPrompt], open_ones: Sequence[SubmittedBatch]
@@ -199,7 +153,7 @@ class BatchedPrompts(Generic[T]):
             except BatchFailure as failed:
                 this_round.is_down = failed.failure.kind is Kind.TRANSIENT
                 for each in taken[part]:
-                    await self._results.failed(this_round, this_round.waiting.pop(each.key), failed.failure)
+                    await self._failed(this_round, this_round.waiting.pop(each.key), failed.failure)
 
     async def _wait(self, this_round: Round) -> None:
         """Collect batches until no prompt waits, or the longest wait is over."""
@@ -237,9 +191,45 @@ class BatchedPrompts(Generic[T]):
     async def _collected(self, this_round: Round, batch: SubmittedBatch) -> list[SubmittedBatch]:
         if not (await self._api.look(batch.batch_id)).has_ended:
             return [batch]
-        await self._results.take_in(this_round, batch, await self._api.results(batch.batch_id))
+        await self._take_in(this_round, batch, await self._api.results(batch.batch_id))
         await self._submission.kept(batch, COLLECTED)
         return []
+
+    async def _take_in(self, this_round: Round, batch: SubmittedBatch, results: Mapping[str, BatchResult]) -> None:
+        """Write down what became of each prompt, except what another run wrote down already."""
+        books = self._request_batch.books
+        written = await books.written_since(batch.keys, batch.begun_at)
+        this_round.ask_again(written)
+        nobody = _nobody(batch, await books.lookup([key for key in batch.keys if key not in this_round.waiting]))
+        ours = [this_round.waiting.pop(key, nobody[key]) for key in batch.keys if key not in written]
+        await asyncio.gather(
+            *(self._take_in_one(this_round, each, results.get(each.key, BatchResult())) for each in ours)
+        )
+
+    async def _failed(self, this_round: Round, pending: PendingPrompt, failure: Failure) -> None:
+        """A prompt that was not answered, ended as it would have alone."""
+        if failure.kind is Kind.FATAL:
+            this_round.stopped_by = this_round.stopped_by or fatal_error(self._request_batch.client.choice, failure)
+        elif failure.kind is Kind.UNFORCED:
+            self._request_batch.client.unforce()
+            this_round.again.append(pending)
+        else:
+            is_transient = failure.kind is Kind.TRANSIENT
+            await self._request_batch.keep(pending, CallOutcome(None, failure.reason, Usage(), 1, is_transient))
+
+    async def _take_in_one(self, this_round: Round, pending: PendingPrompt, result: BatchResult) -> None:
+        request_batch = self._request_batch
+        try:
+            if result.message is not None:
+                outcome = await request_batch.client.ask(pending.prompt, request_batch.model, result.message)
+                this_round.paid += outcome.usage
+                await request_batch.keep(pending, outcome)
+            elif result.failure is not None:
+                await self._failed(this_round, pending, result.failure)
+            else:
+                request_batch.skip(pending)
+        except Exception as error:  # raised when all that was paid is written down
+            this_round.stopped_by = this_round.stopped_by or error
 
     async def _in_trouble(self, this_round: Round, batch: SubmittedBatch, failure: Failure) -> list[SubmittedBatch]:
         if not _is_awaited(batch, this_round.waiting):

@@ -298,16 +298,18 @@ class RateLimit:
         """Let so much time pass."""
         await self._sleep(seconds)
 
-    def hold(self, seconds: float) -> None:
-        """Let no call start for these seconds: the server demands it."""
-        self._resume_at = max(self._resume_at, self.clock() + seconds)
-
     async def resumed(self) -> None:
         """Wait until the server no longer asks for a pause."""
         while self._resume_at > self.clock():
             await self._sleep(self._resume_at - self.clock())
 
-    async def back_off(self, failures: int) -> None:
-        """Wait longer after each failure in a row, from 0.5 s doubling to 30 s, shortened by up to half at random."""
+    async def recover(self, wait_s: float, failures: int) -> None:
+        """Let no call start for the seconds that the server demands; if it names none, wait longer after each failure.
+
+        From 0.5 s doubling to 30 s, shortened by up to half at random.
+        """
+        if wait_s:
+            self._resume_at = max(self._resume_at, self.clock() + wait_s)
+            return
         longest = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** (failures - 1))
         await self._sleep(longest * self._chance.uniform(0.5, 1.0))

@@ -39,6 +39,8 @@ ITEM_STATUS: Mapping[str, int] = MappingProxyType(
 """The HTTP status of each type of error."""
 _CONNECTION_ERRORS = frozenset({"APIConnectionError", "TransportError", "APIResponseValidationError"})
 MAX_REASON_CHARS = 400
+LONGEST_RETRY_AFTER_S = 120.0
+"""A server that asks for a longer pause is left to a later run."""
 
 
 class Kind(Enum):
@@ -60,6 +62,10 @@ class Failure:
     reason: str
     wait_s: float = 0.0
     status: int = 0
+
+    def may_pass(self, failures: int, retries: int) -> bool:
+        """Whether it is worth another try after so many failures in a row, of at most so many retries."""
+        return self.kind is Kind.TRANSIENT and failures < retries and self.wait_s <= LONGEST_RETRY_AFTER_S
 
 
 def failure_of(error: BaseException, stop: str, is_answered: bool, is_empty: bool) -> Failure:

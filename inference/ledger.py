@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
-from functools import lru_cache
-from time import time_ns
-from typing import Any, Protocol
+from typing import Protocol
 
 from slowwave.common.records import LedgerEntry, Prompt, SubmittedBatch, Usage
+from slowwave.common.telemetry import Value, count, ended_span, measure
 from slowwave.common.text import digest
 
 
@@ -132,65 +130,33 @@ def ledger_key(provider: str, model: str, prompt: str, schema: str) -> str:
     return f"llm_{digest(provider, model, prompt, schema)}"
 
 
-# Spans and measures of model calls, in the words of OpenTelemetry's conventions for generative AI. They are sent if
-# OpenTelemetry is set up in this process; they hold model, role, tokens and dollars, never the text of a prompt.
+# Spans and measures of model calls, in the words of OpenTelemetry's conventions for generative AI: model, role, tokens
+# and dollars, never the text of a prompt.
 
 
-SCOPE = "slowwave"
 OPERATION = "chat"
 
 
 def note_call(entry: LedgerEntry) -> None:
     """Record a call that ended now, with its cost, with or without an answer."""
-    who = {
+    who: dict[str, Value] = {
         "gen_ai.operation.name": OPERATION,
         "gen_ai.system": entry.provider,
         "gen_ai.provider.name": entry.provider,
         "gen_ai.request.model": entry.model,
         "slowwave.role": entry.role,
     }
-    if (trace := _module("trace", "get_tracer")) is not None:
-        _span(trace, entry, who)
-    if (metrics := _module("metrics", "get_meter")) is not None:
-        _measure(metrics, entry, who)
-
-
-def _span(trace: Any, entry: LedgerEntry, who: dict[str, str]) -> None:
-    end = time_ns()
-    span = trace.get_tracer(SCOPE).start_span(
-        f"{OPERATION} {entry.model}",
-        kind=trace.SpanKind.CLIENT,
-        attributes={
-            **who,
-            "gen_ai.usage.input_tokens": entry.tokens_in,
-            "gen_ai.usage.output_tokens": entry.tokens_out,
-            "slowwave.prompt": entry.prompt_name,
-            "slowwave.usd": entry.usd,
-            "slowwave.attempts": entry.attempts,
-        },
-        start_time=end - int(entry.latency_s * 1e9),
-    )
-    if entry.error:
-        span.set_status(trace.StatusCode.ERROR)
-    span.end(end)
-
-
-def _measure(metrics: Any, entry: LedgerEntry, who: dict[str, str]) -> None:
-    tokens = _instrument(metrics, "histogram", "gen_ai.client.token.usage", "{token}", "Tokens of a call")
-    tokens.record(entry.tokens_in, {**who, "gen_ai.token.type": "input"})
-    tokens.record(entry.tokens_out, {**who, "gen_ai.token.type": "output"})
-    took = _instrument(metrics, "histogram", "gen_ai.client.operation.duration", "s", "Time of a call")
-    took.record(entry.latency_s, who)
-    _instrument(metrics, "counter", "slowwave.model.calls", "{call}", "Requests sent").add(entry.attempts, who)
-    _instrument(metrics, "counter", "slowwave.model.cost", "{USD}", "Dollars paid").add(entry.usd, who)
-
-
-@lru_cache(maxsize=16)
-def _instrument(metrics: Any, kind: str, name: str, unit: str, meaning: str) -> Any:
-    return getattr(metrics.get_meter(SCOPE), f"create_{kind}")(name, unit=unit, description=meaning)
-
-
-def _module(name: str, needed: str) -> Any:
-    """A module of OpenTelemetry, if this process has it: what was never imported was never set up."""
-    found = sys.modules.get(f"opentelemetry.{name}")
-    return found if hasattr(found, needed) else None
+    cost: dict[str, Value] = {
+        "gen_ai.usage.input_tokens": entry.tokens_in,
+        "gen_ai.usage.output_tokens": entry.tokens_out,
+        "slowwave.prompt": entry.prompt_name,
+        "slowwave.usd": entry.usd,
+        "slowwave.attempts": entry.attempts,
+    }
+    failed = "NoAnswer" if entry.error else ""  # the text of an error may quote a prompt
+    ended_span(f"{OPERATION} {entry.model}", entry.latency_s, who | cost, failed, is_client=True)
+    for kind, tokens in (("input", entry.tokens_in), ("output", entry.tokens_out)):
+        measure("gen_ai.client.token.usage", tokens, "{token}", "Tokens of a call", who | {"gen_ai.token.type": kind})
+    measure("gen_ai.client.operation.duration", entry.latency_s, "s", "Time of a call", who)
+    count("slowwave.model.calls", entry.attempts, "{call}", "Requests sent", who)
+    count("slowwave.model.cost", entry.usd, "{USD}", "Dollars paid", who)

@@ -27,7 +27,6 @@ from .budget import ANSWER_TOKENS, Price, RateLimit, price_of, tokens_read
 from .failures import CUT_STOPS, REFUSED_STOPS, Failure, Kind, failure_of, fatal_error, message_of
 from .providers import Choice, NotSent, StandIn, on_stage, open_client
 
-LONGEST_RETRY_AFTER_S = 120.0
 BATCH_SHARE = 0.5  # of the price, in a batch
 _LENGTH_KEYWORD = {"anthropic": "max_tokens", "ollama": "max_tokens", "openai": "max_completion_tokens"}
 _CALL_THE_TOOL = "\nAnswer only by calling the given tool, exactly once."
@@ -169,9 +168,9 @@ class ModelClient:
                 continue
             if result.kind is Kind.EMPTY and empties < repairs:
                 empties += 1
-            elif self._may_try_again(result, failures):
+            elif result.may_pass(failures, self._settings.transient_retries):
                 failures += 1
-                await self._wait(result, failures)
+                await self._rate_limit.recover(result.wait_s, failures)
             else:
                 is_transient = result.kind is Kind.TRANSIENT
                 tries = f" (after {exchange.attempts} requests)" if exchange.attempts > 1 else ""
@@ -183,16 +182,6 @@ class ModelClient:
         close = getattr(getattr(client, "client", None), "close", None)
         if close is not None:
             await close()
-
-    def _may_try_again(self, failure: Failure, failures: int) -> bool:
-        is_due = failures < self._settings.transient_retries and failure.wait_s <= LONGEST_RETRY_AFTER_S
-        return failure.kind is Kind.TRANSIENT and is_due
-
-    async def _wait(self, failure: Failure, failures: int) -> None:
-        if failure.wait_s:
-            self._rate_limit.hold(failure.wait_s)
-        else:
-            await self._rate_limit.back_off(failures)
 
     async def _try(
         self,

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -20,12 +20,8 @@ from pydantic import BaseModel
 
 from slowwave.common.lexicon.languages import ENGLISH, NAMES, language_of
 from slowwave.common.records import (
-    ArtifactQuestion,
     CommunityQuestion,
-    NameQuestion,
-    PairQuestion,
     Prompt,
-    RelationQuestion,
     SessionQuestion,
     Window,
 )
@@ -188,34 +184,14 @@ def _languages(window: Window, chosen: str) -> dict[str, str]:
     return {"messages": messages, "statements": statements, "others": " and ".join(others)}
 
 
-def render_resolution(questions: tuple[NameQuestion, ...]) -> Prompt:
-    """The prompt that is answered with a `NameResolution`; `context["questions"]` are the questions themselves."""
-    return _asking("resolve_names", "questions", questions)
-
-
-def render_pairs(pairs: tuple[PairQuestion, ...]) -> Prompt:
-    """The prompt that is answered with a `Reconciliation` (S1-05, S2-59, S2-62)."""
-    return _asking("reconcile_facts", "pairs", pairs)
-
-
-def render_relations(questions: tuple[RelationQuestion, ...]) -> Prompt:
-    """The prompt that is answered with `RelationNames` (S2-61)."""
-    return _asking("name_relations", "questions", questions)
-
-
-def render_artifact_links(questions: tuple[ArtifactQuestion, ...]) -> Prompt:
-    """The prompt that is answered with `ArtifactLinks` (S1-18)."""
-    return _asking("link_artifacts", "questions", questions)
-
-
-def render_communities(communities: tuple[CommunityQuestion, ...]) -> Prompt:
-    """The prompt that is answered with `CommunitySummaries` (S2-48); `pack_communities` says how many fit into one."""
-    return _asking("summarize_communities", "communities", communities)
-
-
-def render_sessions(conversations: tuple[SessionQuestion, ...]) -> Prompt:
-    """The prompt that is answered with `SessionSummaries` (S4-23); `pack_sessions` says how many fit into one."""
-    return _asking("summarize_sessions", "conversations", conversations)
+render_resolution = partial(_asking, "resolve_names", "questions")
+render_pairs = partial(_asking, "reconcile_facts", "pairs")
+render_relations = partial(_asking, "name_relations", "questions")
+render_artifact_links = partial(_asking, "link_artifacts", "questions")
+render_communities = partial(_asking, "summarize_communities", "communities")
+render_sessions = partial(_asking, "summarize_sessions", "conversations")
+"""Prompts about a tuple of the questions of `slowwave.common.records`, each answered as RESPONSES says (S2-07, S1-05,
+S2-59, S2-61, S1-18, S2-48, S4-23); `pack_communities` and `pack_sessions` say how many of these two fit into one."""
 
 
 def render_question(question: str, lines: Sequence[str], today: datetime, as_of: datetime | None = None) -> Prompt:

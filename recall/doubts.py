@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 import polars as pl
 
-from recall.ranking.order import named_in, words_of
 from slowwave.common import frames
 from slowwave.common.settings import BeliefSettings
 from slowwave.common.types import Mention, Provenance, RecalledFact, UncertainFact
@@ -21,6 +20,7 @@ from storage.snapshots import Snapshot
 from storage.warm import Tables
 
 from .loop import Kept, rows_where
+from .order import named_in, words_of
 
 PENDING = "kind = 'implicit_conflict' AND outcome = 'pending'"
 PAIR = ("a_id", "b_id", "at", "expires_at")

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import polars as pl
 from rapidfuzz import fuzz, process
 
-from recall.ranking.entity_weights import FACTORS, base_scores, rank_entities
 from slowwave.common.errors import UnknownName, UnusableInput
 from slowwave.common.lexicon.labels import canonical_type
 from slowwave.common.settings import RecallSettings
@@ -22,7 +21,7 @@ from slowwave.common.text import normalise_name
 from slowwave.common.types import Entity, FoundEntity, RankedEntity
 from slowwave.common.validity import MAX_CHAIN, live_sql
 from slowwave.facts.aspects import NO_KNOWLEDGE
-from slowwave.graph.links import is_filed_elsewhere
+from slowwave.graph.graph import is_filed_elsewhere
 from slowwave.graph.name_index import NameIndex, index_names, query_words
 from storage.residents import Condition
 from storage.rows import mentioning, quoted
@@ -30,10 +29,10 @@ from storage.search import nearest
 from storage.snapshots import Reading, Snapshot
 from storage.warm import Tables, with_cosines
 
-from .access_events import TABLES as USE_TABLES
-from .access_events import Known
 from .loop import Kept
 from .question import Question
+from .use import FACTORS, Known, base_scores, rank_entities
+from .use import TABLES as USE_TABLES
 
 if TYPE_CHECKING:
     from storage.snapshots import Snapshot

@@ -78,32 +78,6 @@ class SealCheck:
     reason: str
 
 
-def sealed(key: bytes, folder: Path, names: Sequence[str], manifest: Mapping[str, Any]) -> Seal:
-    """The seal of these files, and of what the manifest says of them (plain data)."""
-    digests = {name: _of_file(key, folder, name) for name in names}
-    return Seal(_key_id(key), digests, _of_manifest(key, manifest, digests))
-
-
-def check_seal(
-    seal: Seal | None, folder: Path, names: Sequence[str], manifest: Mapping[str, Any], keys: Sequence[bytes]
-) -> SealCheck:
-    """Whether these files, and what the manifest says, are as they were when one of the keys sealed them.
-
-    Raises `UnusableInput` for a file that cannot be read.
-    """
-    if seal is None:
-        return SealCheck("no seal", "It has no seal.")
-    key = next((each for each in keys if _is_same(_key_id(each), seal.key_id)), None)
-    if key is None:
-        return SealCheck("unknown key", "It was sealed with a key that is not known here.")
-    if not _is_same(_of_manifest(key, manifest, seal.files), seal.manifest):
-        return SealCheck("changed", "What its manifest says was changed after it was written.")
-    wrong = [name for name in names if not _is_same(_of_file(key, folder, name), seal.files.get(name, ""))]
-    if wrong:
-        return SealCheck("changed", f"Changed after it was written: {', '.join(wrong)}.")
-    return SealCheck("whole", "It is as it was written.")
-
-
 def _is_same(ours: str, given: str) -> bool:
     return hmac.compare_digest(ours.encode(), given.encode("utf-8", "replace"))
 
@@ -256,11 +230,26 @@ class Manifest:
 
     def sealed(self, key: bytes, folder: Path) -> Manifest:
         """The manifest with the seal of its files in a folder, and of itself."""
-        return replace(self, seal=sealed(key, folder, self.files, self._sealed_part()))
+        digests = {name: _of_file(key, folder, name) for name in self.files}
+        return replace(self, seal=Seal(_key_id(key), digests, _of_manifest(key, self._sealed_part(), digests)))
 
     def judged(self, folder: Path, keys: Sequence[bytes]) -> SealCheck:
-        """Whether the export in a folder is as it was when one of these keys sealed it."""
-        return check_seal(self.seal, folder, self.files, self._sealed_part(), keys)
+        """Whether the export in a folder is as it was when one of these keys sealed it.
+
+        Raises `UnusableInput` for a file that cannot be read.
+        """
+        if self.seal is None:
+            return SealCheck("no seal", "It has no seal.")
+        sealed = self.seal
+        key = next((each for each in keys if _is_same(_key_id(each), sealed.key_id)), None)
+        if key is None:
+            return SealCheck("unknown key", "It was sealed with a key that is not known here.")
+        if not _is_same(_of_manifest(key, self._sealed_part(), sealed.files), sealed.manifest):
+            return SealCheck("changed", "What its manifest says was changed after it was written.")
+        wrong = [name for name in self.files if not _is_same(_of_file(key, folder, name), sealed.files.get(name, ""))]
+        if wrong:
+            return SealCheck("changed", f"Changed after it was written: {', '.join(wrong)}.")
+        return SealCheck("whole", "It is as it was written.")
 
     def _sealed_part(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if name != "seal"}

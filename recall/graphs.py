@@ -7,8 +7,6 @@ of the past is that of `Moment`: archived facts answer, and what was learned lat
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
 _LIVE_TABLES = ("facts", "fact_usage", "entities", "entity_links", "communities")
 _PAST_TABLES = (*_LIVE_TABLES, "facts_archive", "decisions")
 GRAPH_TABLES = (*_PAST_TABLES, "entity_aliases")  # what a walk may read
-PAST_GRAPHS = 4  # kept at most
 _ENDS = ("subject_id", "object_id")
 _RELATION = (
     "id", "kind", *_ENDS, "predicate", "edge_type", "confidence", "valid_from", "valid_to", "scope", "polarity",
@@ -102,17 +99,15 @@ def graph_of(reading: Reading, now: datetime) -> Graph:
 
 
 class Graphs:
-    """Landscapes, kept as long as no commit changes what they were made of: the live one, and a few of the past.
+    """The live landscape, kept as long as no commit changes what it was made of; those of the past are made anew.
 
-    With them the index of `names`, in which a question's entities are found.
+    With it the index of `names`, in which a question's entities are found.
     """
 
     def __init__(self) -> None:
         self.names = EntitySearch()
-        self._live: tuple[tuple[object, ...], Landscape] | None = None
-        self._past: OrderedDict[tuple[object, ...], Landscape] = OrderedDict()
+        self._live: tuple[tuple[int, ...], Landscape] | None = None
         self._loading = asyncio.Lock()
-        self._keeping = threading.Lock()  # walks of snapshots run in the threads of those who ask
 
     async def at(self, tables: Tables, moment: Moment) -> Landscape:
         """The landscape of a moment at the versions of these open handles, which have GRAPH_TABLES."""
@@ -136,25 +131,20 @@ class Graphs:
         return kept
 
     def _kept(self, versions: Mapping[str, int], moment: Moment) -> Landscape | None:
-        if moment.is_past:
-            key = _key(versions, _PAST_TABLES, moment.as_of, moment.known_as_of)
-            with self._keeping:
-                if key in self._past:
-                    self._past.move_to_end(key)
-                return self._past.get(key)
         live = self._live
-        is_kept = live is not None and live[0] == _key(versions, _LIVE_TABLES) and live[1].holds_at(moment.now)
-        return live[1] if live is not None and is_kept else None
+        if moment.is_past or live is None or live[0] != _key(versions):
+            return None
+        return live[1] if live[1].holds_at(moment.now) else None
 
     async def _followed(self, tables: Tables, moment: Moment) -> Landscape | None:
         """The live landscape with what commits changed since it was made; None where it must be made anew."""
         live = self._live
         if moment.is_past or live is None or not live[1].holds_at(moment.now):
             return None
-        now = _key(tables.versions, _LIVE_TABLES)
+        now = _key(tables.versions)
         changes: dict[str, list[Change]] = {}
         for name, before, after in zip(_LIVE_TABLES, live[0], now, strict=True):
-            steps = tables.steps(name, int(str(before)), int(str(after)))
+            steps = tables.steps(name, before, after)
             if steps is None:
                 return None
             changes[name] = [change for step in steps for change in step.changes]
@@ -171,16 +161,11 @@ class Graphs:
 
     def _keep(self, versions: Mapping[str, int], moment: Moment, made: Landscape) -> None:
         if not moment.is_past:
-            self._live = (_key(versions, _LIVE_TABLES), made)
-            return
-        with self._keeping:
-            self._past[_key(versions, _PAST_TABLES, moment.as_of, moment.known_as_of)] = made
-            while len(self._past) > PAST_GRAPHS:
-                self._past.popitem(last=False)
+            self._live = _key(versions), made
 
 
-def _key(versions: Mapping[str, int], names: tuple[str, ...], *times: datetime | None) -> tuple[object, ...]:
-    return (*(versions.get(name, 1) for name in names), *times)
+def _key(versions: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(versions.get(name, 1) for name in _LIVE_TABLES)
 
 
 def _with_entities(land: Landscape, changes: Sequence[Change]) -> Landscape | None:

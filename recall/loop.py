@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 
 import polars as pl
 
+from slowwave.common.telemetry import ended_span, measure
 from slowwave.common.types import Recollection
-from storage.telemetry import ended_span, measure
 from storage.warm import Tables, frame_of
 
 # The time that a recall may take at most, all its reads and its walk together (S2-44).

@@ -1,24 +1,211 @@
-"""A question: a query with its vector, and the facts and messages that may answer it."""
+"""A question: a query with its vector, the time that it names, and the facts and messages that may answer it.
+
+Besides its words a question may ask for a time, whose facts are preferred, and for a relation: "Where does Nora live?"
+asks for lives_in, in whatever words a fact states it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from recall.ranking.questions import Period
 from slowwave.common.entrenchment import ENDS, is_kept
-from slowwave.common.validity import MAX_CHAIN, Moment
+from slowwave.common.lexicon.labels import DATED
+from slowwave.common.lexicon.statement_words import may_tell_when
+from slowwave.common.validity import MAX_CHAIN, Moment, time_sql
+from slowwave.common.words import stems
+from slowwave.facts.revision.predicates import DEFAULT, known_relation
 from storage.residents import Condition, MatchedRows
 from storage.rows import quoted
 from storage.warm import Tables, found_in
 
 from .facts import ALL, HOT, LEARNED, NEEDED, ends_of
 from .loop import Kept, rows_where
+
+_EVENT = re.compile(
+    r"\b(before|after|since)\s+((?:(?:the|a|an|I|(?i:my|your|his|her|its|our|their|she|he|they|we|you|it))\b"
+    r"|(?!All\b|Long\b)[A-Z]\w+)[^,?;]+)"
+)
+_KIN = r"(?:(?:grand|step)?(?:mother|father|mum|mom|dad|parents?|ma|pa)|aunt|uncle|sister|brother|side)"
+_NO_TIME = re.compile(
+    r"\b(?:look(?:s|ed|ing)?(?: (?:her|him|it|them|you|me|us))?|sought"
+    r"|(?:named|naming)(?: [\w'’]+){0,3}|names? (?:the|my|your|his|her|its|our|their|him|it|them)(?: \w+){0,2})"
+    r"\s+after\b"
+    rf"|\b(?:takes?|taking|took|taken)\s+after\s+(?:\w+\s+)?(?:\w+['’]s\s+)?{_KIN}\b"
+    r"|\bone\s+after\s+the\s+other\b",
+    re.IGNORECASE,
+)
+"""Where "after" is part of a verb: "looks after the dog", "named after the lake", "takes after her father"."""
+UNDATED_WITHIN = timedelta(days=14)
+"""The longest time from an undated event to its message."""
+_YEAR_LONG = timedelta(days=366)
+_ANY_DAY = datetime(2000, 6, 15, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """From `start` to `end` (excluded), either open; or, where no year is named, these `months` of any.
+
+    With `day` only that day of the month is, or those up to `last_day`, which is of the last month. `words` are those
+    of the question that name it.
+    """
+
+    start: datetime | None = None
+    end: datetime | None = None
+    months: tuple[int, ...] = ()
+    day: int | None = None
+    last_day: int | None = None
+    words: str = field(default="", compare=False, repr=False)
+
+    @property
+    def _days(self) -> tuple[int, int]:
+        return self.day or 1, self.last_day or self.day or 31
+
+    def covers(self, at: datetime | None) -> bool:
+        """Whether a moment lies in it."""
+        if at is None:
+            return False
+        if self.months:
+            first, last = self._days
+            is_early = at.month == self.months[0] and at.day < first
+            is_late = at.month == self.months[-1] and at.day > last
+            return at.month in self.months and not (is_early or is_late)
+        return (self.start is None or at >= self.start) and (self.end is None or at < self.end)
+
+    def meets(self, start: datetime | None, end: datetime | None) -> bool:
+        """Whether what holds from `start` to `end` (excluded), None for open, holds at some time in it."""
+        if not self.months:
+            return not (start and self.end and start >= self.end) and not (end and self.start and end <= self.start)
+        if start is None or end is None or end - start >= _YEAR_LONG:
+            return True
+        days = range(max((end - start).days, 0) + 1)
+        return any(self.covers(start + timedelta(days=n)) for n in days if start + timedelta(days=n) < end)
+
+    def where(self, columns: Sequence[str]) -> str:
+        """The filter of rows with one of these columns, all times, within the period."""
+        return "(" + " OR ".join(f"({self._of(column)})" for column in columns) + ")"
+
+    def expression(self, columns: Sequence[str]) -> pl.Expr:
+        """The same of a frame."""
+        return pl.any_horizontal([self._met(pl.col(column)).fill_null(False) for column in columns])
+
+    def _of(self, column: str) -> str:
+        parts = [f"{column} IS NOT NULL"]
+        if self.months:
+            parts.append(f"date_part('month', {column}) IN ({', '.join(map(str, self.months))})")
+        if self.day is not None:
+            first, last = self._days
+            for month, side in ((self.months[0], f">= {first}"), (self.months[-1], f"<= {last}")):
+                parts.append(f"(date_part('month', {column}) <> {month} OR date_part('day', {column}) {side})")
+        if self.start is not None:
+            parts.append(f"{column} >= {time_sql(self.start)}")
+        if self.end is not None:
+            parts.append(f"{column} < {time_sql(self.end)}")
+        return " AND ".join(parts)
+
+    def _met(self, at: pl.Expr) -> pl.Expr:
+        met = at.is_not_null()
+        if self.months:
+            met &= at.dt.month().is_in(self.months)
+        if self.day is not None:
+            first, last = self._days
+            met &= (at.dt.month() != self.months[0]) | (at.dt.day() >= first)
+            met &= (at.dt.month() != self.months[-1]) | (at.dt.day() <= last)
+        if self.start is not None:
+            met &= at >= self.start
+        if self.end is not None:
+            met &= at < self.end
+        return met
+
+    def without_words(self, text: str) -> str:
+        """A text without the words that name the period: facts of that time rarely repeat them."""
+        named = rf"(?<!\w){re.escape(self.words)}(?!\w)"
+        return re.sub(named, " ", text, count=1, flags=re.IGNORECASE) if self.words else text
+
+
+def period_of(question: str, now: datetime) -> Period | None:
+    """The period that a question names; None where it names none. "in October" is that of any year."""
+    if not may_tell_when(question):
+        return None
+    from slowwave.reading.extraction.question_times import time_in  # slow to import, and most questions name no time
+
+    named = time_in(question, now)
+    if named is None:
+        return None
+    if not (named.is_yearly and named.start and named.end):
+        return Period(named.start, named.end, words=named.words)
+    first, last = named.start, named.end - timedelta(days=1)
+    count = (last.year - first.year) * 12 + last.month - first.month + 1
+    months = tuple((first.month + n - 1) % 12 + 1 for n in range(min(count, 12)))
+    if count > 12 or (first.day == 1 and named.end.day == 1):
+        return Period(months=months, words=named.words)
+    last_day = last.day if last.date() > first.date() else None
+    return Period(months=months, day=first.day, last_day=last_day, words=named.words)
+
+
+def event_in(question: str) -> tuple[str, str] | None:
+    """("before", "she moved") of "Where did Anna live before she moved?"; None where no event is named as a time."""
+    found = _EVENT.search(_NO_TIME.sub(lambda phrase: "-" * len(phrase[0]), question))
+    if found is None or _begins_with_time(f"{found[1]} {found[2]}"):
+        return None
+    return found[1], found[2].strip()
+
+
+def _begins_with_time(words: str) -> bool:
+    """Whether what is before or after is no event, but a time: "after March 2023"."""
+    if not may_tell_when(words):
+        return False
+    from slowwave.reading.extraction.question_times import time_in
+
+    named = time_in(words, _ANY_DAY)
+    return named is not None and words.startswith(named.words)
+
+
+def period_beside(side: str, event: datetime | None, known: datetime | None) -> Period | None:
+    """The time before an event, or from it on; UNDATED_WITHIN earlier if only the day of its message is known."""
+    if side == "before":
+        return Period(end=event or known) if event or known else None
+    start = event or (known - UNDATED_WITHIN if known else None)
+    return Period(start=start) if start else None
+
+
+_ASKING = tuple(
+    (re.compile(rf"\b(?:{words})\b", re.IGNORECASE), re.compile(relations))
+    for words, relations in (
+        ("where|dónde|donde|wo|où|onde|dove", r"_(?:in|at|from|to|into)$"),  # lives_in and works_at, not works_on
+        ("who|quién|quien|wer|qui|quem|chi", ""),
+        ("when|cuándo|cuando|wann|quand|quando", rf"{DATED}|^birthday$|^born_in$"),
+        (r"what(?:['’]s|\s(?:is|was|are|were))\s(?:\S+\s){0,3}?(?:\S+['’]s|my|your|his|her|their|our)", ""),
+    )
+)
+"""Question words, and the relations that answer them; "when did she join?" asks for no relation, but for an event.
+"What" asks for a relation by a noun: "what is Ana's job?"."""
+_NOUNS = {"works_at": "profession occupation employer", "has_role": "profession occupation position"}
+_FORMS = {predicate.name: predicate.forms for predicate in DEFAULT}
+
+
+@lru_cache(maxsize=4096)
+def asked_words(question: str, relation: str) -> str:
+    """The words of a question that ask for a relation, also in another form of it; empty if it asks for another.
+
+    A fact of that relation says them, whatever its words are: "Nora moved to Zwolle" says where she lives.
+    """
+    asking = next((answers for words, answers in _ASKING if words.search(question)), None)
+    if asking is None or not asking.search(relation):
+        return ""
+    known = known_relation(relation) or relation
+    forms = (*_FORMS.get(known, ()), *_NOUNS.get(known, "").split())
+    named = {word for form in {relation, *forms} for word in stems(form.replace("_", " "))}
+    return " ".join(word for word in question.split() if not named.isdisjoint(stems(word)))
+
 
 Vector = npt.NDArray[np.float32]
 LEAST = 10  # who asks for one fact gets the first of ten, not the best of three messages
@@ -197,7 +384,7 @@ _READ = ("id", "kind", "pinned", "entrenchment", *ENDS)
 
 
 class Faded:
-    """Ids of facts whose score is below a limit in [0, 1], kept once they were read as long as no commit changes them.
+    """Facts whose score is below a limit in [0, 1].
 
     Empty while the steward learns. Facts without a score are not among them; pinned ones and axioms never fade.
     """
@@ -205,9 +392,7 @@ class Faded:
     def __init__(self, limit: float) -> None:
         self._limit = limit
         self._low = Kept(TABLES, self._below)
-        self._kept: dict[str, bool] = {}
-        self._pinned: frozenset[str] = frozenset()
-        self._kept_at = (0, 0)
+        self._pinned = Kept(("entities",), _pinned_entities)
 
     async def among(self, tables: Tables, ids: Sequence[str]) -> list[str]:
         """Those of these live facts that are not to be recalled."""
@@ -217,8 +402,9 @@ class Faded:
         low = [fact for fact in ids if fact in below]
         if not low:
             return []
-        kept = await self._keeping(tables, low)
-        return [fact for fact in low if not kept[fact]]
+        rows = await tables.fetch("facts", "id", low, _READ)
+        kept = {*rows.filter(is_kept(await self._pinned.of(tables)))["id"]}
+        return [fact for fact in low if fact not in kept]
 
     async def _below(self, tables: Tables) -> frozenset[str]:
         """Facts below the limit."""
@@ -227,15 +413,6 @@ class Faded:
         where = f"quality_score < {self._limit}"
         return frozenset((await rows_where(tables, "fact_scores", ["id"], where))["id"] if is_over else ())
 
-    async def _keeping(self, tables: Tables, low: Sequence[str]) -> dict[str, bool]:
-        """Whether each of these facts is kept all the same; read once per fact and version."""
-        versions = (tables.versions["facts"], tables.versions["entities"])
-        if versions != self._kept_at:
-            pinned = frozenset((await rows_where(tables, "entities", ["id"], "pinned"))["id"])
-            self._kept, self._pinned, self._kept_at = {}, pinned, versions
-        kept, pinned = self._kept, self._pinned  # another question may begin new ones while this one reads
-        missing = [fact for fact in low if fact not in kept]
-        if missing:
-            rows = await tables.fetch("facts", "id", missing, _READ)
-            kept.update(rows.select("id", is_kept(pinned).alias("kept")).iter_rows())
-        return kept
+
+async def _pinned_entities(tables: Tables) -> frozenset[str]:
+    return frozenset((await rows_where(tables, "entities", ["id"], "pinned"))["id"])

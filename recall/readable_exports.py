@@ -22,15 +22,18 @@ from storage.snapshots import Snapshot, batches
 # A memory as GraphML: entities are nodes, live relations are edges; opens in Gephi, yEd, networkx, igraph.
 
 
-_NODE = {"name": "string", "type": "string", "observations": "string", "first_seen": "string", "last_seen": "string"}
+_NODE = dict.fromkeys(("name", "type", "observations", "first_seen", "last_seen"), "string")
 _EDGE = {
-    "relation": "string", "statement": "string", "confidence": "double", "evidence": "long", "polarity": "string",
-    "valid_from": "string", "valid_to": "string", "fact": "string",
-}  # fmt: skip
-_FACTS = (
-    "id", "subject_id", "object_id", "predicate", "statement", "confidence", "evidence_count", "polarity", "valid_from",
-    "valid_to",
-)  # fmt: skip
+    "relation": ("string", "predicate"),
+    "statement": ("string", "statement"),
+    "confidence": ("double", "confidence"),
+    "evidence": ("long", "evidence_count"),
+    "polarity": ("string", "polarity"),
+    "valid_from": ("string", "valid_from"),
+    "valid_to": ("string", "valid_to"),
+    "fact": ("string", "id"),
+}
+"""The attributes of an edge: the type of each, and the column of a fact that it has."""
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
 
 
@@ -42,7 +45,7 @@ def write_graph(snapshot: Snapshot, now: datetime, path: Path) -> dict[str, int]
     counts = Counter[str]()
     with path.open("w", encoding="utf-8") as file:
         file.write(_HEAD)
-        for kind, columns in (("node", _NODE), ("edge", _EDGE)):
+        for kind, columns in (("node", _NODE), ("edge", {name: type_ for name, (type_, _) in _EDGE.items()})):
             file.writelines(
                 f'<key id="{kind}_{name}" for="{kind}" attr.name="{name}" attr.type="{type_}"/>\n'
                 for name, type_ in columns.items()
@@ -84,18 +87,10 @@ def _nodes(snapshot: Snapshot, now: datetime, counts: Counter[str]) -> Iterator[
 
 def _edges(snapshot: Snapshot, now: datetime) -> Iterator[str]:
     where = f"{live_sql(now)} AND subject_id IS NOT NULL AND object_id IS NOT NULL"
-    for rows in batches(snapshot, "facts", list(_FACTS), where):
+    columns = [column for _, column in _EDGE.values()]
+    for rows in batches(snapshot, "facts", [*columns, "subject_id", "object_id"], where):
         for fact in rows.iter_rows(named=True):
-            values = {
-                "relation": fact["predicate"],
-                "statement": fact["statement"],
-                "confidence": fact["confidence"],
-                "evidence": fact["evidence_count"],
-                "polarity": fact["polarity"],
-                "valid_from": fact["valid_from"],
-                "valid_to": fact["valid_to"],
-                "fact": fact["id"],
-            }
+            values = {name: fact[column] for name, (_, column) in _EDGE.items()}
             yield _edge(fact["id"], fact["subject_id"], fact["object_id"], values)
 
 

@@ -14,8 +14,6 @@ from typing import TypeVar, get_args
 import numpy as np
 
 from inference.embedding import Embedder, open_embedder
-from recall.ranking.order import Step, is_weak
-from recall.ranking.questions import Period, event_in, period_beside, period_of
 from slowwave.common.arguments import at_least_one
 from slowwave.common.errors import StoreMismatch, UnusableInput
 from slowwave.common.settings import BeliefSettings, GraphMode, RecallSettings
@@ -35,20 +33,20 @@ from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.warm import Tables
 
-from .access_events import TABLES as USE_TABLES
-from .access_events import AccessLog, known_use
 from .doubts import TABLES as PENDING_TABLES
 from .doubts import Hopes, hoped, hopes_of, pending_pairs
 from .entities import TABLES as ENTITY_TABLES
 from .entities import find_entities, ranked_entities
-from .facts import NameCache
+from .facts import NameCache, entities_of_last, messages_of
 from .graphs import GRAPH_TABLES, Graphs
 from .loop import Deadline, Kept, OutOfTime, note_recall, run
+from .order import is_weak
 from .question import TABLES as QUALITY_TABLES
-from .question import Faded, Question
-from .search import NO_WALK, PAST_TABLES, RESIDENT, TABLES, Walk, search, together
+from .question import Faded, Period, Question, event_in, period_beside, period_of
+from .search import PAST_TABLES, RESIDENT, TABLES, search, together
 from .search_results import final_order, passages, passages_beside_facts, with_sources
-from .sources import entities_of_last, messages_of
+from .use import TABLES as USE_TABLES
+from .use import AccessLog, known_use
 from .walks import walked
 
 log = logging.getLogger("slowwave")
@@ -349,7 +347,8 @@ class Recaller:
     async def _answer_from(
         self, tables: Tables, question: Question, settings: RecallSettings, only: str | None, deadline: Deadline
     ) -> Answer:
-        walk = asyncio.create_task(self._walk(tables, question, settings, deadline.walk_ends))
+        wide = replace(question, k=question.ranked)
+        walk = asyncio.create_task(walked(tables, self.graphs, wide, settings, deadline.walk_ends))
         try:
             searches = (search(tables, each, settings, self._faded, walk) for each in question.wordings)
             found = together(await tables.together(*searches))
@@ -364,12 +363,6 @@ class Recaller:
             self._pending.of(tables),
         )
         return facts, passages_beside_facts(quoted, facts), hopes
-
-    async def _walk(self, tables: Tables, question: Question, settings: RecallSettings, ends: float | None) -> Walk:
-        if settings.graph == "none":
-            return NO_WALK
-        found = await walked(tables, self.graphs, replace(question, k=question.ranked), settings, ends=ends)
-        return {step.fact_id: Step(step.score, step.hops) for step in found}
 
 
 def _embedded(questions: Sequence[Question], embedder: Embedder) -> list[Question]:

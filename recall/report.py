@@ -25,7 +25,6 @@ from .entity_review import OBSERVED, duplicates_among, scan_entities
 
 
 LOG = "entity_access_log"
-_MANY = 2000  # entities; beyond, one look at everything is faster than naming each
 
 
 def reads_so_far(reading: Reading) -> pl.DataFrame:
@@ -36,7 +35,8 @@ def reads_so_far(reading: Reading) -> pl.DataFrame:
     usage = reading.frame("entity_usage", columns=list(frames.ENTITY_USAGE))
     merged = dict(reading.frame("entities", "merged_into IS NOT NULL", ["id", "merged_into"]).iter_rows())
     unread = _uncounted(reading)
-    days = _days(reading, [*merged, *merged.values(), *unread["entity_id"]])
+    touched = [*merged, *merged.values(), *unread["entity_id"]]
+    days = reading.by_ids("entity_days", touched, list(frames.ENTITY_DAYS), key="entity_id")
     fresh, fresh_days = fold_reads(usage, days, unread)
     whole, all_days = (
         pl.concat([old.join(newer, on="id", how="anti"), newer]) for old, newer in ((usage, fresh), (days, fresh_days))
@@ -49,13 +49,6 @@ def _uncounted(reading: Reading) -> pl.DataFrame:
     marks = reading.by_ids("log_marks", [LOG], ["version"])["version"].to_list()
     mark = marks[0] if marks and marks[0] <= reading.handle(LOG).version else 0
     return reading.frame(LOG, f"{CREATED} > {mark}", ["entity_id", "query_hash", "at"])
-
-
-def _days(reading: Reading, entities: list[str]) -> pl.DataFrame:
-    columns = list(frames.ENTITY_DAYS)
-    if len(set(entities)) > _MANY:
-        return reading.frame("entity_days", columns=columns)
-    return reading.by_ids("entity_days", entities, columns, key="entity_id")
 
 
 PAIRS_EACH = 3

@@ -1,7 +1,7 @@
 """Search: the words of messages and the meaning of facts, in one order.
 
 Two rounds of reads: full text over messages beside vectors over facts, then everything about the messages that look
-best, and the facts that a walk along relations came by. `recall.ranking.order` says why these two channels, how they
+best, and the facts that a walk along relations came by. `recall.order` says why these two channels, how they
 are put together, and what becomes of the scores afterwards.
 """
 
@@ -15,7 +15,17 @@ from types import MappingProxyType
 import numpy as np
 import polars as pl
 
-from recall.ranking.order import (
+from slowwave.common.lexicon.languages import without_asking
+from slowwave.common.settings import RecallSettings
+from slowwave.common.text import prose, signs_of
+from slowwave.common.words import stems
+from storage.columns import best_scores, index_terms
+from storage.residents import Condition, ResidentSpec, Row
+from storage.rows import lasting_columns, quoted
+from storage.search import words
+from storage.warm import Tables, found_in, frame_of, with_cosines
+
+from .order import (
     QUOTED,
     Evidence,
     RankedFact,
@@ -28,18 +38,7 @@ from recall.ranking.order import (
     with_neighbours,
     word_overlaps,
 )
-from recall.ranking.questions import asked_words
-from slowwave.common.lexicon.languages import without_asking
-from slowwave.common.settings import RecallSettings
-from slowwave.common.text import prose, signs_of
-from slowwave.common.words import stems
-from storage.columns import best_scores, index_terms
-from storage.residents import Condition, ResidentSpec, Row
-from storage.rows import lasting_columns, quoted
-from storage.search import words
-from storage.warm import Tables, found_in, frame_of, with_cosines
-
-from .question import FACT, PAST, Faded, Question, Vector, possible_answers
+from .question import FACT, PAST, Faded, Question, Vector, asked_words, possible_answers
 
 TABLES = (
     "messages", "facts", "fact_evidence", "entities", "pair_decisions", "facts_archive", "fact_scores", "metadata"
@@ -296,17 +295,9 @@ async def _with_signs(
     are best get their vectors.
     """
     alone = signs.split()
-    searched = [*dict.fromkeys(word for word in index_terms(signs) if len(word) > 1 or word in alone)][:MOST_TERMS]
-    if not searched:
-        return found
-    says = " OR ".join(f"contains(search_text, {quoted(word)})" for word in searched)
-    where = says if within is None else f"({says}) AND ({within.sql})"
-    table = await tables.table("messages")
-    query = table.query().where(where).limit(SCANNED_MATCHES)
-    rows, size = await tables.together(query.select(["id", "search_text"]).to_arrow(), table.count_rows())
-    texts = frame_of(rows)
-    (scores,) = await asyncio.to_thread(best_scores, texts["search_text"], [signs], size, max(MOST_TEXTS, limit))
-    more = texts.select("id", _score=pl.Series(scores, dtype=pl.Float32)).filter(pl.col("_score") > 0)
+    searched = [word for word in index_terms(signs) if len(word) > 1 or word in alone]
+    where = "true" if within is None else within.sql
+    more = await _saying(tables, "messages", "search_text", searched, signs, where, limit, SCANNED_MATCHES)
     both = pl.concat([found.select("id", "_score"), more]).group_by("id").agg(pl.col("_score").sum())
     best = both.sort("_score", "id", descending=[True, False]).head(limit)
     known = found.drop("_score")
@@ -326,21 +317,24 @@ async def _by_terms(tables: Tables, question: Question, limit: int) -> list[str]
     if resident is not None:
         places, _ = resident.matching(terms, limit, question.condition)
         return resident.values("id", places)
-    searched = [*dict.fromkeys(index_terms(terms))][:MOST_TERMS]
-    table = await tables.table("facts")
-    if not searched or (size := await table.count_rows()) > SCANNED_FACTS:
+    searched = index_terms(terms)
+    if not searched or await (await tables.table("facts")).count_rows() > SCANNED_FACTS:
         return []
-    says = " OR ".join(f"contains(search_terms, {quoted(word)})" for word in searched)
-    query = table.query().where(f"({says}) AND ({question.where})")
-    rows = frame_of(await query.select(["id", "search_terms"]).to_arrow())
-    (scores,) = await asyncio.to_thread(best_scores, rows["search_terms"], [terms], size, max(MOST_TEXTS, limit))
-    return (
-        rows.with_columns(score=pl.Series(scores))
-        .filter(pl.col("score") > 0)
-        .sort("score", "id", descending=[True, False])["id"]
-        .head(limit)
-        .to_list()
-    )
+    rows = await _saying(tables, "facts", "search_terms", searched, terms, question.where, limit, None)
+    return rows.sort("_score", "id", descending=[True, False])["id"].head(limit).to_list()
+
+
+async def _saying(
+    tables: Tables, name: str, column: str, searched: Sequence[str], text: str, where: str, limit: int, most: int | None
+) -> pl.DataFrame:
+    """(id, _score) by BM25 of rows, at most `most`, whose column contains some of these words of a text."""
+    says = " OR ".join(f"contains({column}, {quoted(word)})" for word in [*dict.fromkeys(searched)][:MOST_TERMS])
+    table = await tables.table(name)
+    query = table.query().where(f"({says or 'false'}) AND ({where})").select(["id", column])
+    rows, size = await tables.together((query if most is None else query.limit(most)).to_arrow(), table.count_rows())
+    texts = frame_of(rows)
+    (scores,) = await asyncio.to_thread(best_scores, texts[column], [text], size, max(MOST_TEXTS, limit))
+    return texts.select("id", _score=pl.Series(scores, dtype=pl.Float32)).filter(pl.col("_score") > 0)
 
 
 def _by_id(rows: Sequence[Row], values: Sequence[float]) -> dict[str, float]:

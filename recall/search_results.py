@@ -1,4 +1,4 @@
-"""From what search compared to an answer: the order of facts (`recall.ranking.order`), their names and provenance,
+"""From what search compared to an answer: the order of facts (`recall.order`), their names and provenance,
 and passages.
 """
 
@@ -12,22 +12,6 @@ from itertools import chain, islice
 import numpy as np
 import polars as pl
 
-from recall.ranking.entity_weights import fact_factors
-from recall.ranking.order import (
-    WHOLE,
-    RankedFact,
-    entities_named,
-    fuse,
-    is_covered,
-    only_asks,
-    passage_of,
-    raised,
-    spread,
-    walk_shares,
-    weighted,
-    word_overlaps,
-)
-from recall.ranking.questions import Period
 from slowwave.common.settings import LimbicSettings, RecallSettings
 from slowwave.common.text import FORGOTTEN
 from slowwave.common.types import Passage, RecalledFact
@@ -37,12 +21,26 @@ from slowwave.reading.filters.durability import only_small_talk
 from storage.residents import Row
 from storage.warm import Tables
 
-from .access_events import Known
 from .doubts import doubts
 from .facts import ALL, EVIDENCE, NameCache, recalled
 from .loop import Kept
-from .question import FACT_TIMES, Question
+from .order import (
+    WHOLE,
+    RankedFact,
+    diversified,
+    entities_named,
+    fuse,
+    is_covered,
+    only_asks,
+    passage_of,
+    raised,
+    walk_shares,
+    weighted,
+    word_overlaps,
+)
+from .question import FACT_TIMES, Period, Question
 from .search import IN_PERIOD, MESSAGE, Ranked, Walk
+from .use import Known, fact_factors
 
 
 async def final_order(
@@ -69,7 +67,7 @@ async def final_order(
     vectors = np.empty((0, 0), np.float32)
     if settings.diversity and order:
         vectors = np.stack([found.vectors[fact.fact_id] for fact in order if fact.fact_id])
-    return replace(found, order=spread(order, vectors, settings.diversity, question.k))
+    return replace(found, order=diversified(order, vectors, settings.diversity, question.k))
 
 
 async def _use(
@@ -172,7 +170,7 @@ async def _messages(tables: Tables, known: Mapping[str, Row], ids: Iterable[str 
     return {**known, **{row["id"]: row for row in await tables.rows("messages", "id", missing, MESSAGE)}}
 
 
-# Passages: pieces of the messages that match a question, read with their text (`recall.ranking.order`).
+# Passages: pieces of the messages that match a question, read with their text (`recall.order`).
 
 
 OVERLAP_WEIGHT = 0.5

@@ -6,9 +6,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from itertools import compress
+from itertools import compress, islice, starmap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,16 +16,15 @@ from slowwave.common.errors import UnknownName
 from slowwave.common.settings import RecallSettings, WalkSettings
 from slowwave.common.types import Entity, Neighbour, Neighbourhood, Path, RecalledFact
 from slowwave.common.validity import Moment
-from slowwave.graph.graph import EDGE_ALIASES, EDGE_TYPES, Graph, Offsets, Places
-from slowwave.graph.links import HIERARCHICAL
-from slowwave.graph.links import KIND as STRUCTURAL
+from slowwave.graph.graph import EDGE_ALIASES, EDGE_TYPES, HIERARCHICAL, STRUCTURAL, Graph, Offsets, Places
 from slowwave.graph.name_index import choose_seeds, query_words
-from slowwave.graph.walks import UNREACHED, Rings, Seeds, Walk, breadth_first, rings, shortest_path, spread
+from slowwave.graph.walks import UNREACHED, Rings, Seeds, breadth_first, rings, shortest_path, spread
 from storage.snapshots import Snapshot
 
 from .entities import near_entities
 from .facts import ALL, HOT, shown, stored, valid_rows
 from .graphs import Graphs, Landscape
+from .order import Step
 
 if TYPE_CHECKING:
     from slowwave.graph.name_index import NameIndex
@@ -45,31 +43,21 @@ WALKED_FACTS = 3_000_000
 _WALKS = {"bfs": breadth_first, "spread": spread}
 
 
-@dataclass(frozen=True, slots=True)
-class Walked:
-    """A fact that a walk came by: its score, above 0, how many relations it is from a seed, and which seed."""
-
-    fact_id: str
-    score: float
-    hops: int
-    seed_id: str
-
-
 async def walked(
     tables: Tables,
     graphs: Graphs,
     question: Question,
     settings: RecallSettings,
     ends: float | None = None,
-) -> tuple[Walked, ...]:
-    """The relations near the entities that the question names, best first; only facts that may answer it.
+) -> Mapping[str, Step]:
+    """The facts that a walk from the entities which the question names came by, best first; only those that may answer.
 
     At most the requested number. `tables` holds GRAPH_TABLES. Empty with `graph` none, in a memory of more than
     `WALKED_FACTS` facts, where the question names nothing that is known, where the walk takes longer than SHARE of
     `recall_timeout_ms`, and where reading what it needs goes on after it `ends`, by the monotonic clock (S2-44).
     """
     if settings.graph == "none":
-        return ()
+        return {}
     try:
         async with asyncio.timeout_at(ends) as clock:
             return await _found(tables, graphs, question, settings, ends)
@@ -77,7 +65,7 @@ async def walked(
         if not clock.expired():
             raise
         log.warning("recall follows no relations this time: what is read for it took too long")
-        return ()
+        return {}
 
 
 @cache
@@ -92,15 +80,15 @@ async def _found(
     question: Question,
     settings: RecallSettings,
     ends: float | None,
-) -> tuple[Walked, ...]:
+) -> Mapping[str, Step]:
     if not tables.residents and await (await tables.table("facts")).count_rows() > WALKED_FACTS:
         _warn_of_no_walks()
-        return ()
+        return {}
     land, names = await tables.together(graphs.at(tables, question.moment), graphs.names.at(tables))
     found = _named(names.whole, question.text, settings.walk) or await _near(tables, question, settings.walk)
     seeds = _seeds(land, found, settings.walk)
     if not len(seeds.nodes):
-        return ()
+        return {}
     longest = time.monotonic() + SHARE * settings.walk.recall_timeout_ms / 1000
     ends = None if ends is None else min(ends, longest)
     if tables.residents or len(land.graph.edges) <= SHORT_WALK:  # of tables in memory, nothing is read meanwhile
@@ -138,7 +126,7 @@ def _seeds(land: Landscape, found: Mapping[str, float], settings: WalkSettings) 
 
 def _walked(
     land: Landscape, seeds: Seeds, question: Question, settings: RecallSettings, ends: float | None
-) -> tuple[Walked, ...]:
+) -> Mapping[str, Step]:
     moment, limit = question.moment, question.k
     # Who is named together is found by the words that name them: along mentions a walk only brings what is nearby.
     ground = land.ground(question.scope, with_similar=settings.walk.similar_links, with_mentions=False)
@@ -147,19 +135,14 @@ def _walked(
     walk = _WALKS[settings.graph](
         ground, seeds, settings.walk, at, wide, lambda: ends is not None and time.monotonic() > ends
     )
-    return _selected(land.graph, walk, question)[:limit]
-
-
-def _selected(graph: Graph, walk: Walk, question: Question) -> tuple[Walked, ...]:
-    """The found facts, only those about the entities of the question."""
-    facts, seeds = graph.edges["id"][walk.edges], graph.ids[walk.seeds]
-    rows = zip(facts, np.round(walk.scores, 9).tolist(), walk.hops.tolist(), seeds, strict=True)
-    found = tuple(Walked(*row) for row in rows)
-    if question.about is None:
-        return found
-    about = graph.places(sorted(question.about))
-    is_about = np.isin(graph.source[walk.edges], about) | np.isin(graph.target[walk.edges], about)
-    return tuple(compress(found, is_about))
+    facts = land.graph.edges["id"][walk.edges]
+    steps = zip(np.round(walk.scores, 9).tolist(), walk.hops.tolist(), strict=True)
+    found: Iterable[tuple[str, Step]] = zip(facts, starmap(Step, steps), strict=True)
+    if question.about is not None:
+        about = land.graph.places(sorted(question.about))
+        is_about = np.isin(land.graph.source[walk.edges], about) | np.isin(land.graph.target[walk.edges], about)
+        found = compress(found, is_about)
+    return dict(islice(found, limit))
 
 
 # What is around an entity, and how two are related: along relations that hold, in either direction (S2-37).

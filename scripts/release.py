@@ -82,7 +82,7 @@ def obstacles(tag: str, root: Path = ROOT) -> Iterator[str]:
     if not tag.startswith("v") or not VERSION.fullmatch(version):
         yield f"The tag {tag!r} is not v and a version of three numbers, such as v0.2.0."
     if version != __version__:
-        yield f"The tag is {tag}, and slowwave/common/version.py has the version {__version__}."
+        yield f"The tag is {tag}, and slowwave/common/__init__.py has the version {__version__}."
     if not changes(version, root):
         yield f"CHANGELOG.md has no chapter `## {version}` with text: rename `## Unreleased`."
     if json.loads((root / PLUGIN).read_text(encoding="utf-8"))["version"] != __version__:

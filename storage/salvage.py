@@ -26,12 +26,11 @@ if TYPE_CHECKING:
     from lancedb.db import DBConnection
     from lancedb.table import Table
 
-    from .lease import Head
-    from .snapshots import Reading
     from .store import Store
     from .transactions import Transaction
 
 INTERRUPTED = "interrupted"
+KNOWLEDGE = ("messages", "facts")
 Saved = tuple[str, str, str]
 """A table, the row that is meant or nothing, and what became of it."""
 
@@ -50,8 +49,8 @@ class _Salvage:
     """One salvage under the writer lease."""
 
     def __init__(self, store: Store, tx: Transaction) -> None:
-        self._db, self._tx = store.db, tx
-        self._past = EarlierStates(store.db, tx, tx.lease)
+        self._db, self._tx, self._head = store.db, tx, tx.lease
+        self._read: dict[tuple[str, int], bool] = {}
 
     def all_of(self, broken: Collection[str]) -> Iterator[Saved]:
         moved = {name: set_aside(self._db, name) for name in broken}
@@ -61,7 +60,7 @@ class _Salvage:
         if "commits" in broken:  # the others are found by it
             yield self._back_alone("commits", range(self._tx.versions["commits"] - 1, 0, -1))
         for name in sorted(name for name, role in roles.items() if role is Role.HISTORY and name != "commits"):
-            yield self._back_alone(name, self._past.committed(name))
+            yield self._back_alone(name, self._committed(name))
         for name in sorted(name for name, role in roles.items() if role is Role.LOG):
             yield self._readable_rows(name, moved[name])
         yield from self._state([name for name in tables_of(Role.STATE) if name in broken])
@@ -69,9 +68,9 @@ class _Salvage:
     def _state(self, broken: list[str]) -> Iterator[Saved]:
         if all(TABLES[name].is_rebuildable and not TABLES[name].whole for name in broken):  # made of others alone
             for name in broken:
-                yield self._back_alone(name, self._past.committed(name))
+                yield self._back_alone(name, self._committed(name))
             return
-        commit = self._past.newest_whole()
+        commit = self._newest_whole()
         if commit is not None:
             yield from self._back_to(commit, broken)
             return
@@ -87,14 +86,14 @@ class _Salvage:
         for name, version in back.items():
             if name in broken or tx.versions.get(name, 1) != version:
                 tx.put_back_whole(name, version)
-        label = state_label(commit)
+        label = f"{commit['at']:%Y-%m-%d %H:%M} UTC (commit {commit['sequence']})"
         for name in broken:
             yield name, "", f"It is as it was at {label}, the newest state whose files are whole."
         yield from self._lost_since(commit["sequence"], label)
 
     def _lost_since(self, sequence: int, label: str) -> Iterator[Saved]:
         """Runs whose work is gone, in part or all of it; what a model was paid for is kept."""
-        ids = self._past.runs_since(sequence)
+        ids = self._runs_since(sequence)
         rows = self._tx.by_ids("runs", ids)
         self._tx.upsert("runs", rows.with_columns(state=pl.lit(INTERRUPTED)))
         for run in ids:
@@ -110,7 +109,7 @@ class _Salvage:
 
     def _back_alone(self, name: str, versions: Collection[int]) -> Saved:
         for version in versions:
-            if self._past.is_whole(name, version):
+            if self._is_whole(name, version):
                 self._tx.put_back_whole(name, version)
                 return name, "", f"It is as it was {self._tx.versions[name] - version} versions ago."
         self._tx.start_again(name)
@@ -124,6 +123,69 @@ class _Salvage:
             log.checkout_latest()
         total, lost = log.count_rows(), drop_unreadable(log)
         return name, "", f"{lost} of its {total} rows are lost; the others are kept."
+
+    # Which commits can still be read, and what was done since one.
+
+    def _newest_whole(self) -> Mapping[str, Any] | None:
+        """The newest commit of which every table of the state can be read and that knows anything.
+
+        None from before the last migration, whose tables had other columns.
+        """
+        state = tables_of(Role.STATE)
+        for row in self._commits().sort("sequence", descending=True).iter_rows(named=True):
+            versions = json.loads(row["versions"])
+            if all(self._is_whole(name, versions.get(name, 1)) for name in state):
+                return row if any(self._rows(name, versions.get(name, 1)) for name in KNOWLEDGE) else None
+            if row["kind"] == "migrate":
+                break
+        return None
+
+    def _commits(self) -> pl.DataFrame:
+        """The rows of commits that were published, with the model of their vectors."""
+        rows = self._tx.frame("commits", f"sequence <= {self._head.sequence}")
+        return with_models(rows, self._head.embed_model, self._head.dims)
+
+    def _committed(self, name: str) -> list[int]:
+        """The versions of a table that commits name, the newest first."""
+        texts = self._commits()["versions"].to_list()
+        return sorted({json.loads(text).get(name, 1) for text in texts} | {1}, reverse=True)
+
+    def _runs_since(self, sequence: int) -> list[str]:
+        """Runs that changed the state after a commit, in order; then the nights and backfills that they are a part of.
+
+        A whole of which a part is lost did not come to its end, and goes on when it is run again.
+        """
+        state = set(tables_of(Role.STATE))
+        later = self._commits().filter(pl.col("sequence") > sequence).sort("sequence")
+        wrote = [bool(state & json.loads(before).keys()) for before in later["before"]]
+        runs = later.filter(pl.Series(wrote, dtype=pl.Boolean))["run_id"].unique(maintain_order=True).to_list()
+        whole_of = dict(self._tx.frame("runs", "parent_id IS NOT NULL", ["id", "parent_id"]).iter_rows())
+        for run in runs:  # which grows
+            if (whole := whole_of.get(run)) and whole not in runs:
+                runs.append(whole)
+        return runs
+
+    def _is_whole(self, name: str, version: int) -> bool:
+        """Whether every row of a table at a version can be read."""
+        if (name, version) not in self._read:
+            self._read[name, version] = self._can_be_read(name, version)
+        return self._read[name, version]
+
+    def _can_be_read(self, name: str, version: int) -> bool:
+        if was_set_aside(self._db, name, version):
+            return False
+        try:
+            table = self._db.open_table(name)
+            table.checkout(version)
+            read_through(table)
+        except Exception:  # whatever a damaged file makes the reader say
+            return False
+        return True
+
+    def _rows(self, name: str, version: int) -> int:
+        table = self._db.open_table(name)
+        table.checkout(version)
+        return int(table.count_rows())
 
 
 def drop_unreadable(table: Table) -> int:
@@ -210,83 +272,3 @@ def _newest_row(db: DBConnection, version: int | None = None) -> dict[str, Any] 
     except Exception:  # whatever a damaged file makes the reader say
         return None
     return max(rows, key=lambda row: (row["sequence"], row["lease_count"]), default=None)
-
-
-# The past of a namespace: which commits can still be read, and what was done since one.
-
-
-KNOWLEDGE = ("messages", "facts")
-
-
-class EarlierStates:
-    """Earlier states by commits and files; changes nothing."""
-
-    def __init__(self, db: DBConnection, reading: Reading, head: Head) -> None:
-        self._db, self._reading, self._head = db, reading, head
-        self._read: dict[tuple[str, int], bool] = {}
-
-    def newest_whole(self) -> Mapping[str, Any] | None:
-        """The newest commit of which every table of the state can be read and that knows anything.
-
-        None from before the last migration, whose tables had other columns.
-        """
-        state = tables_of(Role.STATE)
-        for row in self._commits().sort("sequence", descending=True).iter_rows(named=True):
-            versions = json.loads(row["versions"])
-            if all(self.is_whole(name, versions.get(name, 1)) for name in state):
-                return row if any(self._rows(name, versions.get(name, 1)) for name in KNOWLEDGE) else None
-            if row["kind"] == "migrate":
-                break
-        return None
-
-    def _commits(self) -> pl.DataFrame:
-        """The rows of commits that were published, with the model of their vectors."""
-        rows = self._reading.frame("commits", f"sequence <= {self._head.sequence}")
-        return with_models(rows, self._head.embed_model, self._head.dims)
-
-    def committed(self, name: str) -> list[int]:
-        """The versions of a table that commits name, the newest first."""
-        texts = self._commits()["versions"].to_list()
-        return sorted({json.loads(text).get(name, 1) for text in texts} | {1}, reverse=True)
-
-    def runs_since(self, sequence: int) -> list[str]:
-        """Runs that changed the state after a commit, in order; then the nights and backfills that they are a part of.
-
-        A whole of which a part is lost did not come to its end, and goes on when it is run again.
-        """
-        state = set(tables_of(Role.STATE))
-        later = self._commits().filter(pl.col("sequence") > sequence).sort("sequence")
-        wrote = [bool(state & json.loads(before).keys()) for before in later["before"]]
-        runs = later.filter(pl.Series(wrote, dtype=pl.Boolean))["run_id"].unique(maintain_order=True).to_list()
-        whole_of = dict(self._reading.frame("runs", "parent_id IS NOT NULL", ["id", "parent_id"]).iter_rows())
-        for run in runs:  # which grows
-            if (whole := whole_of.get(run)) and whole not in runs:
-                runs.append(whole)
-        return runs
-
-    def is_whole(self, name: str, version: int) -> bool:
-        """Whether every row of a table at a version can be read."""
-        if (name, version) not in self._read:
-            self._read[name, version] = self._can_be_read(name, version)
-        return self._read[name, version]
-
-    def _can_be_read(self, name: str, version: int) -> bool:
-        if was_set_aside(self._db, name, version):
-            return False
-        try:
-            table = self._db.open_table(name)
-            table.checkout(version)
-            read_through(table)
-        except Exception:  # whatever a damaged file makes the reader say
-            return False
-        return True
-
-    def _rows(self, name: str, version: int) -> int:
-        table = self._db.open_table(name)
-        table.checkout(version)
-        return int(table.count_rows())
-
-
-def state_label(commit: Mapping[str, Any]) -> str:
-    """A commit in words: its time and its number."""
-    return f"{commit['at']:%Y-%m-%d %H:%M} UTC (commit {commit['sequence']})"

@@ -18,6 +18,7 @@ import polars as pl
 
 from slowwave.common.errors import Fenced, LeaseBusy, NoStoreYet, StoreMismatch, UnknownName
 from slowwave.common.settings import RetentionSettings
+from slowwave.common.telemetry import Value, ended_span, measure
 
 from .connection import HEAD, NO_STORE, check_bucket, connect, has_namespace, is_remote, namespaces, place_for_making
 from .disk import in_plain_words, plain_errors
@@ -27,7 +28,6 @@ from .rows import CREATED, to_rows, with_models
 from .schema import Role
 from .snapshots import IN_MEMORY, Place, Reading, Snapshot, open_table, read_rows
 from .tables import SCHEMA_VERSION, TABLES, tables_of
-from .telemetry import Value, ended_span, measure
 from .transactions import Transaction
 
 if TYPE_CHECKING:

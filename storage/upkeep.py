@@ -1,23 +1,47 @@
-"""Upkeep: compaction, indexes and retention, as a commit that changes no row."""
+"""Upkeep: compaction, indexes and retention as a commit that changes no row; and tables that are written anew.
+
+These are without what is to be forgotten, or have vectors of another model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from slowwave.common.errors import Refused
+from slowwave.common.text import digest
+from slowwave.lifecycle.erasure import VOCABULARY, with_words_of
+from slowwave.lifecycle.forgotten_names import NameMatcher
+
 from .connection import HEAD, files
-from .migrations import index_lookups, is_behind, make_indexes, missing_lookups, vector_index_is_due
-from .rows import quoted
+from .migrations import (
+    index_lookups,
+    is_behind,
+    make_indexes,
+    make_text_indexes,
+    missing_lookups,
+    vector_index_is_due,
+)
+from .rows import ROW, exact_rows, id_filters, quoted
 from .schema import Role
-from .store import Store
+from .snapshots import batches_of, numbered_rows, read_rows
 from .tables import TABLES, tables_of
 
 if TYPE_CHECKING:
     from lancedb.table import Table
 
     from .snapshots import Snapshot
+    from .store import Store
+    from .transactions import Transaction
 
 MANY_SEGMENTS = {Role.STATE: 8, Role.HISTORY: 32, Role.LOG: 8}
 """Fragments that a table may have: of state each makes a question slower, history is read by a handful of columns."""
@@ -109,3 +133,268 @@ def _is_fragmented(table: Table, name: str, share: float = 1.0) -> bool:
 def stored_bytes(store: Store) -> int:
     """Bytes of all files of the namespace, older versions and indexes included."""
     return sum(files(f"{store.uri.rstrip('/')}/{store.namespace}", store.db.storage_options).values())
+
+
+# Tables that are written anew.
+
+
+LEDGER = "commits"  # every commit adds to it, so that it never comes to rest; it holds no text of anybody
+ROUNDS = 4
+_LOG_ROWS = 50_000
+
+
+def write_anew(
+    tx: Transaction, name: str, parts: Iterable[pl.DataFrame], renew: Callable[[pl.DataFrame], pl.DataFrame]
+) -> int:
+    """Put rows, renewed part by part, in the place of a table's rows, stamps as they were; returns how many were read.
+
+    They are written into new files with new indexes, as part of a commit; the older version stays as it is.
+    """
+    counts: list[int] = []
+
+    def renewed() -> Iterator[pa.RecordBatch]:
+        for rows in parts:
+            tx.stay()
+            counts.append(len(rows))
+            yield from exact_rows(name, renew(rows), tx.dims).to_batches()
+
+    tx.write_anew(name, pa.RecordBatchReader.from_batches(TABLES[name].schema(tx.dims), renewed()))
+    make_text_indexes(tx, [name])
+    make_indexes(tx, name)
+    return sum(counts)
+
+
+# Erasure. A deleted row stays in its data file until that is compacted, its words in the dictionary of the full-text
+# index, its vector in a partition, and all of it in every older version. So every table is written into new files, its
+# indexes are made from these, and only once that is published are older versions and their files dropped. A writer that
+# dies before has changed nothing that can be seen, one that dies afterwards leaves older versions for the next one.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableErasure:
+    """The erasure in one table: ids to delete, rows with erased text (every column but the vector), and their vectors.
+
+    `vectors` (id, vector) are new vectors, empty where no text is left; other rows keep theirs.
+    """
+
+    gone: frozenset[str]
+    struck: pl.DataFrame
+    vectors: pl.DataFrame
+
+
+def erase(tx: Transaction, name: str, change: TableErasure) -> None:
+    """One table without what is to be forgotten; a table that never had rows is left alone."""
+    if tx.handle(name).version == 1:
+        return
+    old = tx.open_again(name)
+    old.checkout(tx.handle(name).version)
+
+    def without(rows: pl.DataFrame) -> pl.DataFrame:
+        return _changed(rows.filter(~pl.col("id").is_in(list(change.gone))), change)
+
+    write_anew(tx, name, batches_of(old), without)
+
+
+def _changed(rows: pl.DataFrame, change: TableErasure) -> pl.DataFrame:
+    ids = rows["id"].implode()
+    struck = change.struck.filter(pl.col("id").is_in(ids))
+    if struck.is_empty():
+        return rows
+    new = struck
+    if "vector" in rows.columns:
+        new = struck.join(rows.select("id", "vector"), on="id", how="left", maintain_order="left")
+        fresh = change.vectors.filter(pl.col("id").is_in(ids)).select("id", fresh="vector", is_fresh=pl.lit(True))
+        vector = pl.when(pl.col("is_fresh").fill_null(False)).then("fresh").otherwise("vector")
+        new = new.join(fresh, on="id", how="left", maintain_order="left").with_columns(vector=vector)
+    kept = rows.filter(~pl.col("id").is_in(struck["id"].implode()))
+    return pl.concat([kept, new.select(kept.columns).cast(kept.schema)])
+
+
+def purge_log(store: Store, name: str, gone: Collection[str]) -> None:
+    """Delete rows of a log and write the others into new files, which stay in the order in which they were counted.
+
+    Appends of other processes meanwhile are kept.
+    """
+    log = store.db.open_table(name)
+    if log.version == 1:
+        return
+    for where in id_filters(sorted(gone)):
+        log.delete(where)
+    rest = read_rows(log)  # of two rows with one key the newer one holds
+    newest = rest.sort("created_at").unique("id", keep="last", maintain_order=True)
+    for part in newest.iter_slices(_LOG_ROWS):
+        rows = exact_rows(name, part, store.head.dims)
+        log.merge_insert("id").use_index(False).when_matched_update_all().execute(rows)
+    for _ in range(2):  # the first makes a version when it brings indexes up to date
+        _optimize(log, timedelta(0))
+
+
+def drop_versions(store: Store, run_id: str, now: datetime) -> None:
+    """Drop every version but the newest of every table, and files that no version knows.
+
+    Nothing is dropped while compaction would still move a table: the head would name a version that is gone if this
+    process died then.
+    """
+    for _ in range(ROUNDS):
+        with store.commit(run_id, "forget.settle", now) as tx:
+            tx.keep_recovered()
+            for name in _pinned():
+                tx.rebuild(name, lambda table: table.optimize(cleanup_older_than=NEVER))
+            if not tx.before:
+                for name in _pinned():
+                    tx.rebuild(name, lambda table: _optimize(table, timedelta(0), is_alone=True))
+                break
+    else:
+        raise Refused("Compaction does not come to rest, so older versions are still there.", "Run it again.")
+    _optimize(store.db.open_table(HEAD), timedelta(0))
+
+
+def _pinned() -> list[str]:
+    return [name for name in tables_of(Role.STATE, Role.HISTORY) if name != LEDGER]
+
+
+def _optimize(table: Table, age: timedelta, *, is_alone: bool = False) -> None:
+    with warnings.catch_warnings(action="ignore"):  # about readers of older versions, who must not have them any more
+        table.optimize(cleanup_older_than=age, delete_unverified=is_alone)
+
+
+def versions_of(store: Store) -> Mapping[str, int]:
+    """How many versions of each table there are."""
+    return {name: len(store.db.open_table(name).list_versions()) for name in TABLES}
+
+
+# The proof of an erasure: no text of any version names the subject, and no file from before is left. Rows are what
+# anybody can read, but a deleted row or an old vector is in no row; what is in no row of now was in a file of before.
+
+
+_RESTING = (f"{LEDGER}.lance/", f"{HEAD}.lance/")
+_CONTENT = ("/data/", "/_indices/", "/_deletions/")
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """Cells that name the subject, by table, and longer words with a name inside.
+
+    `general` are rows with single words of a name among general words, by table.
+    """
+
+    cells: Mapping[str, int]
+    general: Mapping[str, int]
+    words: frozenset[str]
+
+
+def read_rows_naming(store: Store, names: NameMatcher, *, only_newest: bool = False) -> Naming:
+    """Look at every text of every table, at every version there is."""
+    cells: Counter[str] = Counter()
+    general: Counter[str] = Counter()
+    words: set[str] = set()
+    for name in (*TABLES, HEAD):
+        for rows in _versions(store.db.open_table(name), only_newest=only_newest or name == LEDGER):
+            general[name] += int(with_words_of(rows, names).sum())
+            maybe = names.candidates(rows, rows.columns)
+            for texts in maybe.iter_columns() if len(maybe) else ():
+                if texts.name not in VOCABULARY or name == HEAD:
+                    cells[name] += int(names.named(texts).sum())
+                listed = texts.explode() if texts.dtype == pl.List else texts
+                words |= names.words_around(listed.drop_nulls().unique())
+    return Naming(dict(+cells), dict(+general), frozenset(words))
+
+
+def _versions(table: Table, *, only_newest: bool) -> Iterator[pl.DataFrame]:
+    """Batches of the rows of each version, texts only."""
+    columns = [f.name for f in table.schema if str(f.type) in ("string", "list<item: string>")]
+    listed = [version["version"] for version in table.list_versions()]
+    for version in listed[-1:] if only_newest else listed:
+        table.checkout(version)
+        yield from batches_of(table, columns)
+
+
+def files_of(store: Store) -> frozenset[str]:
+    """Every file of the namespace."""
+    return frozenset(files(f"{store.uri.rstrip('/')}/{store.namespace}", store.db.storage_options))
+
+
+def files_left(before: frozenset[str], after: frozenset[str]) -> list[str]:
+    """Files with rows or indexes from before that are still there.
+
+    Those of the ledger of commits and of the head do not count: they hold no text of anybody, and are read like all
+    others.
+    """
+    kept = (file for file in before & after if not file.startswith(_RESTING))
+    return sorted(file for file in kept if any(part in file for part in _CONTENT))
+
+
+# Re-embedding: vectors of another model are staged beside the store, and published with all tables at once. They lie in
+# a table of their own, by the hash of the text that they stand for, outside the history of the namespace: a run that is
+# killed finds there what it had done, and a text that occurs in many rows is embedded once.
+
+
+KIND = "reembed"
+"""The kind of commits that put vectors of another model in the place of all vectors."""
+PREFIX = "_reembed_"
+_FEW = 64  # tables of a namespace beside those that slowwave declares
+
+Vectors = npt.NDArray[np.float32]
+
+
+class Staging:
+    """Vectors (hash of the text → vector) of one model that are not published yet; null where a text says nothing."""
+
+    def __init__(self, store: Store, model: str, dims: int) -> None:
+        fields = [pa.field("hash", pa.string(), nullable=False), pa.field("vector", pa.list_(pa.float32(), dims))]
+        name = _name(model, dims)
+        self._schema, self.dims = pa.schema(fields), dims
+        self._table: Table = store.db.create_table(name, schema=self._schema, exist_ok=True)
+        self._places: pl.DataFrame | None = None
+
+    def hashes(self) -> pl.Series:
+        """Of every text that is staged."""
+        return self._read()["hash"]
+
+    def add(self, hashes: Sequence[str], vectors: Vectors) -> None:
+        """Keep the vectors, (n, d) unit rows or zero, of texts that are not staged yet; they are on disk afterwards."""
+        is_empty = ~vectors.any(axis=1)
+        flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).ravel())
+        column = pa.FixedSizeListArray.from_arrays(flat, self.dims, mask=pa.array(is_empty))
+        self._table.add(pa.table([pa.array(hashes, pa.string()), column], schema=self._schema))
+        self._places = None
+
+    def vectors(self, hashes: pl.Series) -> pl.DataFrame:
+        """(hash, vector, is_staged) in the order of the hashes; null for a null hash and for what is not staged."""
+        wanted = hashes.rename("hash").to_frame()
+        places = wanted.drop_nulls().unique().join(self._read(), on="hash")[ROW].sort().to_list()
+        columns = ["hash", "vector"]
+        found = numbered_rows(self._table, places, columns) if places else read_rows(self._table, "false", columns)
+        once = found.unique("hash", keep="any").with_columns(is_staged=pl.lit(True))
+        both = wanted.join(once, on="hash", how="left", maintain_order="left")
+        return both.with_columns(pl.col("is_staged").fill_null(False))
+
+    def _read(self) -> pl.DataFrame:
+        """(hash, number) of all rows; kept until more are added."""
+        if self._places is None:
+            self._places = read_rows(self._table, None, ["hash", ROW]).unique("hash", keep="any")
+        return self._places
+
+
+def staged_hashes(store: Store, model: str, dims: int) -> pl.Series:
+    """Hashes of the texts that are staged; makes no table."""
+    if _name(model, dims) in _staged(store):
+        return Staging(store, model, dims).hashes()
+    return pl.Series("hash", [], dtype=pl.String)
+
+
+def drop_staged(store: Store, only: tuple[str, int] | None = None) -> int:
+    """Drop everything that is staged, or what is of `only` this (model, dims); returns how many tables that were."""
+    names = [name for name in _staged(store) if only is None or name == _name(*only)]
+    for name in names:
+        store.db.drop_table(name)
+    return len(names)
+
+
+def _name(model: str, dims: int) -> str:
+    return f"{PREFIX}{digest(model, dims, size=8)}"
+
+
+def _staged(store: Store) -> list[str]:
+    names = store.db.list_tables(limit=len(TABLES) + _FEW).tables
+    return [name for name in names if name.startswith(PREFIX)]

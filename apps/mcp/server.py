@@ -29,8 +29,8 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from slowwave.common import __version__
 from slowwave.common.errors import Refused, UnusableInput
-from slowwave.common.version import __version__
 from slowwave.integrations.python_api import OpenMemory
 
 from . import reading_tools, writing_tools

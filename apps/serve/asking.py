@@ -13,9 +13,9 @@ from apps.configuration import answering
 from inference.providers import choose
 from recall.entities import entity_with_id, find_entity
 from recall.facts import facts_about
+from recall.order import UNLIKELY, is_weak
 from recall.overview import costs_by_day, list_runs, stats
 from recall.proposals import texts_of
-from recall.ranking.order import UNLIKELY, is_weak
 from slowwave.common.errors import SlowwaveError, TookTooLong, UnknownName, UnusableInput
 from slowwave.common.types import NOTHING_KNOWN, Entity, RecalledFact, Reply, Story
 from slowwave.common.types.stories import StorySection, sections_of

@@ -35,9 +35,9 @@ from slowwave.common.settings import (
     StewardSettings,
 )
 from slowwave.review.proposals import Person
-from storage.renewal import read_rows_naming
 from storage.store import Store
 from storage.undo import undo
+from storage.upkeep import read_rows_naming
 from tasks.entities.merges import merge
 from tasks.entities.retirement import restore
 from tasks.people.forgetting import find_subject, forget

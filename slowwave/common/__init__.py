@@ -23,7 +23,7 @@ Time and standing
 
 The package itself
 - `installation`: where the other packages are, in a checkout or in the wheel
-- `version`: its number, in one place
+- `__version__`: the wheel, the command line and the MCP server have it from here (docs/releasing.md)
 
 How they work together. A rule anywhere takes frames whose columns `frames` names, settings of its stage, and the
 present moment as an argument; it gives back frames, and rows of `decisions` for what it did. It never reads the clock
@@ -38,3 +38,5 @@ pairs, the audit to judge another memory, and each of them asks the guards.
 A question about time is a `Moment` (`validity`): the present, the time that is asked about, and the time whose beliefs
 are asked for. The rules apply it to frames and the store to its tables, so both give the same facts.
 """
+
+__version__ = "0.1.0"

@@ -1,11 +1,10 @@
 """The graph: relations as arrays, and what is computed from them.
 
-- `graph`: the arrays
+- `graph`: the arrays, and links that are no knowledge: similar descriptions, and parts of entities
 - `name_index`: entities by the words of a query: where a walk begins
 - `walks`: relations near these: breadth first, by spreading activation, and paths
 - `community_detection`: groups of entities, with an identity that lasts
 - `community_plan`: all changes of a refresh of communities, with summaries
-- `links`: links that are no knowledge: similar descriptions, and parts of entities
 - `map_layout`: places of entities on the map
 
 How they work together. Nodes are entities, edges are live facts of the kind relation, in both directions. Neighbours
@@ -26,7 +25,7 @@ rules.
 
 Two kinds of edges are no knowledge. Entities with similar descriptions are linked for reading on, in a table of their
 own, and count for no degree, community or score; structure says which entity is a part of which: how memory is filed,
-not what is so. Both are made in `links`.
+not what is so. Both are made in `graph`.
 
 `map_layout` places the entities for the atlas and the page: communities apart from each other, neighbours near each
 other, without chance, so that one graph always gives one map.

@@ -5,11 +5,9 @@ Nothing here adds a word to what is known: without a model a summary is a few of
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from html import unescape
 from typing import Any
 
 import polars as pl
@@ -29,12 +27,6 @@ NAMES_SHOWN = 40
 
 _ENDS = (".", "!", "?", "…", "。", "！", "？")
 _OUTER = " .!?…\t\n"
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_TAG = re.compile(r"""</?[A-Za-z][\w-]*(?:\s+[\w:-]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>]+))*\s*/?>""")
-_EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3})(?=\S)([^*\n]+)(?<=\S)\1(?![\w*])")
-_LINE_MARK = re.compile(r"^[ \t]*(?:#{1,6}|[-*+•])[ \t]+(?!\W*\d)", re.MULTILINE)
-"""Of a list or a heading. Before a number the sign may be a minus, so it stays."""
-_PLAIN_SIGN = re.compile(r"&(?:lt|gt|amp|quot|apos|#39);")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +68,11 @@ def summary_by_rule(statements: Sequence[str]) -> str:
 
 
 def cleaned_answer(text: str) -> str:
-    """A model's summary without markup, as many whole sentences as MAX_CHARS hold; empty if no word is left (T37).
+    """A model's summary on one line, as many whole sentences as MAX_CHARS hold; empty if it has no word (T37).
 
-    Signs that compare or calculate stay: the code that shows the text escapes it.
+    Its signs stay: the code that shows the text escapes it.
     """
-    plain = one_line(_without_markup(readable(text)))
+    plain = one_line(text)
     if not any(map(str.isalnum, plain)):
         return ""
     if len(plain) <= MAX_CHARS:
@@ -91,15 +83,6 @@ def cleaned_answer(text: str) -> str:
             break
         kept.append(sentence)
     return " ".join(kept) or f"{plain[: MAX_CHARS - 1].rstrip()}…"
-
-
-def _without_markup(text: str) -> str:
-    """The text without tags, links, emphasis, and marks of lists and headings; lines are kept."""
-    bare = _TAG.sub(" ", _LINK.sub(r"\1", text))
-    for _ in range(2):  # emphasis within emphasis
-        bare = _EMPHASIS.sub(r"\2", bare)
-    bare = _LINE_MARK.sub("", bare.replace("`", ""))
-    return _PLAIN_SIGN.sub(lambda sign: unescape(sign[0]), bare)
 
 
 def questions_about(due: pl.DataFrame, names: pl.DataFrame, facts: pl.DataFrame) -> tuple[CommunityQuestion, ...]:

@@ -464,21 +464,21 @@ class OpenMemory:
 
     def episodes_of(self, name: str) -> tuple[Episode, ...]:
         """The conversations that are about an entity, newest first (S2-74)."""
-        from recall.sources import episodes_of
+        from recall.facts import episodes_of
 
         seen = self.snapshot
         return episodes_of(seen, _entity(seen, _moment(), name).id)
 
     def artifacts(self, limit: int = 50) -> tuple[int, tuple[Artifact, ...]]:
         """How many documents there are, and the newest version of the latest ones (S1-15)."""
-        from recall.sources import artifacts
+        from recall.facts import artifacts
 
         at_least_one("limit", limit)
         return artifacts(self.snapshot, limit)
 
     def versions(self, name: str) -> tuple[Artifact, ...]:
         """All versions of an artifact, by id or title, oldest first, with their texts (S1-19)."""
-        from recall.sources import versions_of
+        from recall.facts import versions_of
 
         return versions_of(self.snapshot, checked_text("name", name))
 

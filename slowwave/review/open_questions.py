@@ -67,9 +67,7 @@ _DIFFERENCES: Mapping[str, str] = {
     "owner": "They differ in whose it is.",
     "question": "One of them asks.",
     "antonym": "They use opposite words.",
-    "list": "They list different things.",
-    "word": "They differ in a word.",
-    "order": "They differ in the order of their words.",
+    "word": "They differ in a word, or in the order of their words.",
     "identity": "One is a relation, the other is not.",
     "rank": "Both are fixed: pinned, or axioms.",
 }

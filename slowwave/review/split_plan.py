@@ -17,7 +17,7 @@ from slowwave.common.lexicon.labels import TYPES, canonical_type
 from slowwave.common.text import as_json, digest, normalise_name
 from slowwave.entities.mentions import embed_texts, is_too_short, new_id, shown_name
 from slowwave.facts.deduplication.observations import named_by
-from slowwave.graph.links import part_facts
+from slowwave.graph.graph import part_facts
 from slowwave.lifecycle.entity_merges import alias_rows
 from slowwave.reading.filters.injection import injection_reason
 from slowwave.reading.filters.redaction import has_secret

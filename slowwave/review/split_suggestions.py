@@ -15,7 +15,7 @@ from slowwave.common.errors import UnknownName, UnusableInput
 from slowwave.common.lexicon.labels import TYPES, canonical_type
 from slowwave.common.lexicon.statement_words import STOP_WORDS
 from slowwave.common.settings import SplitSettings
-from slowwave.graph.links import CONTAINS, INVERSE
+from slowwave.graph.graph import CONTAINS, INVERSE
 
 from .split_plan import SplitPart
 

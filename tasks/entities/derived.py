@@ -18,8 +18,7 @@ from slowwave.common.text import digest
 from slowwave.common.validity import live_sql
 from slowwave.facts.searched_texts import entity_text
 from slowwave.graph.community_detection import JoinPlan, plan_joining, waiting
-from slowwave.graph.graph import named_together
-from slowwave.graph.links import ENDS, LINKABLE, NEAR, LinkPlan, find_links, plan_links
+from slowwave.graph.graph import LINK_ENDS, LINKABLE, NEAR, LinkPlan, find_links, named_together, plan_links
 from storage.rows import mentioning, quoted
 from storage.search import Nearest, nearest_in, unit_matrix
 from storage.snapshots import Reading
@@ -134,7 +133,7 @@ BATCH = 512
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Neighbourhood:
-    """What was near (NEAR) to the entities that were looked at, and all that were there then (ENDS)."""
+    """What was near (NEAR) to the entities that were looked at, and all that were there then (LINK_ENDS)."""
 
     ids: pl.Series
     near: pl.DataFrame
@@ -175,16 +174,16 @@ def _look_around(
     reading: Reading, settings: LinkSettings, entities: Sequence[str] | None, clock: Callable[[], float]
 ) -> _Neighbourhood:
     begun = clock()
-    known = reading.frame("entities", LINKABLE, [*ENDS, "last_seen_at"])
+    known = reading.frame("entities", LINKABLE, [*LINK_ENDS, "last_seen_at"])
     wanted = known if entities is None else known.filter(pl.col("id").is_in(list(entities)))
     latest = wanted.sort("last_seen_at", "id", descending=[True, False], nulls_last=True)["id"]
     if latest.is_empty():
-        return _Neighbourhood(latest, pl.DataFrame(schema=dict(NEAR)), known.select(*ENDS))
+        return _Neighbourhood(latest, pl.DataFrame(schema=dict(NEAR)), known.select(*LINK_ENDS))
     parts, near, ask = [], [], nearest_in(reading, "entities", LINKABLE)
     for ids in _in_time(latest, begun + settings.timeout_s, clock):
         parts.append(ids)
         near.append(_near(reading, ask, ids, settings.top_k))
-    return _Neighbourhood(pl.concat(parts), pl.concat(near), known.select(*ENDS))
+    return _Neighbourhood(pl.concat(parts), pl.concat(near), known.select(*LINK_ENDS))
 
 
 def _in_time(ids: pl.Series, until: float, clock: Callable[[], float]) -> Iterator[pl.Series]:
@@ -208,7 +207,7 @@ def _near(reading: Reading, ask: Nearest, ids: pl.Series, top_k: int) -> pl.Data
 
 def _link_plan(reading: Reading, run: Run, looked: _Neighbourhood, settings: LinkSettings) -> LinkPlan:
     """The changed links, of entities that are unchanged since they were compared."""
-    ends = reading.frame("entities", LINKABLE, list(ENDS))
+    ends = reading.frame("entities", LINKABLE, list(LINK_ENDS))
     same = ends.join(looked.ends, on=["id", "embed_text_hash"], how="semi", nulls_equal=True)
     looked_at = looked.ids.filter(looked.ids.is_in(same["id"].implode()))
     pairs = find_links(looked.near.filter(pl.col("id").is_in(looked_at.implode())), same, settings)

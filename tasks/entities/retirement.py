@@ -22,7 +22,7 @@ from slowwave.common.validity import live_sql
 from slowwave.entities.entity_resolution import revived
 from slowwave.facts.deduplication.observations import MARKS, stale_flags
 from slowwave.facts.revision.mutual_exclusion import single_valued
-from slowwave.graph.links import KIND, inverses_of
+from slowwave.graph.graph import STRUCTURAL, inverses_of
 from slowwave.lifecycle.pruning_and_eviction import (
     NOTHING,
     POINTERS,
@@ -69,10 +69,10 @@ def with_inverses(
     reading: Reading, chosen: pl.DataFrame, where: str, tables: Sequence[str] = ("facts",)
 ) -> pl.DataFrame:
     """Whole facts, and those of these tables that say the same from the other end: both end, or come back, together."""
-    ends = chosen.filter(pl.col("kind") == KIND)["object_id"]
+    ends = chosen.filter(pl.col("kind") == STRUCTURAL)["object_id"]
     if ends.is_empty():
         return chosen
-    others = f"kind = '{KIND}' AND ({where})"
+    others = f"kind = '{STRUCTURAL}' AND ({where})"
     stored = pl.concat(
         [reading.by_ids(name, ends, key="subject_id", where=others, with_vector=True) for name in tables]
     )

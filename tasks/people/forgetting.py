@@ -3,7 +3,7 @@
 Not a Prefect task, because its parameters would keep the name; nor are the names in the run's row.
 
 What is found and what goes is decided by `slowwave.lifecycle.erasure`, written and proved by
-`storage.renewal`. The run is three steps, each of which the next run finishes if this one dies: one commit that
+`storage.upkeep`. The run is three steps, each of which the next run finishes if this one dies: one commit that
 writes every table again, the logs, the older versions.
 """
 
@@ -27,7 +27,11 @@ from slowwave.lifecycle.erasure import Ids
 from slowwave.lifecycle.forgotten_names import NameMatcher, check_name
 from storage.lease import is_surely_dead
 from storage.paid_answers import StoredAnswers
-from storage.renewal import (
+from storage.schema import Role
+from storage.snapshots import Reading
+from storage.store import Store
+from storage.tables import tables_of
+from storage.upkeep import (
     LEDGER,
     TableErasure,
     drop_staged,
@@ -39,10 +43,6 @@ from storage.renewal import (
     read_rows_naming,
     versions_of,
 )
-from storage.schema import Role
-from storage.snapshots import Reading
-from storage.store import Store
-from storage.tables import tables_of
 from tasks.entities.derived import refresh_profiles
 from tasks.runtime.runs import Run, embed_rows, recorded, store_of
 

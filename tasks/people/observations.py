@@ -19,7 +19,7 @@ from slowwave.common.types import Added, Outcome
 from slowwave.common.validity import is_live, live_sql
 from slowwave.facts.deduplication.observations import KINDS, LEAST_OF_ID, MARKS, named_by, screen, similar_observations
 from slowwave.facts.revision.candidates import DIRECTIVES
-from slowwave.graph.links import KIND as STRUCTURAL
+from slowwave.graph.graph import STRUCTURAL
 from slowwave.lifecycle.pruning_and_eviction import BY_A_PERSON, Retirement
 from slowwave.review.proposals import Proposing
 from storage.changes import FACT_TABLES

@@ -18,9 +18,9 @@ from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
+from slowwave.common import __version__
 from slowwave.common.run_counts import retired, written
-from slowwave.common.version import __version__
-from storage.telemetry import Note, Value, count, is_watched, span
+from slowwave.common.telemetry import Note, Value, count, is_watched, span
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor

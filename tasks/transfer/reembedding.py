@@ -19,12 +19,12 @@ from slowwave.common.settings import ReembedSettings
 from slowwave.common.text import as_json, digest
 from slowwave.facts.searched_texts import READ, message_texts, texts_of
 from storage.lease import is_surely_dead
-from storage.renewal import KIND, Staging, drop_staged, staged_hashes, write_anew
 from storage.rows import column_names, empty_frame, quoted
 from storage.snapshots import Reading, Snapshot, batches
 from storage.store import Store
 from storage.tables import TABLES, WITH_VECTORS
 from storage.transactions import Transaction
+from storage.upkeep import KIND, Staging, drop_staged, staged_hashes, write_anew
 from tasks.ingest.candidate_rows import CONVERSATIONS
 from tasks.nightly.gate import Frozen, freeze_probes
 from tasks.orchestration.tallies import Tally

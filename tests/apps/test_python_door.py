@@ -85,9 +85,8 @@ def test_every_type_of_the_door_is_in_the_package_itself() -> None:
     told = {part for hints in public.values() for hint in hints.values() for part in _parts(hint)}
     homes = {part.__module__.partition(".")[0] for part in told if isinstance(part, type)}
     assert homes <= {"builtins", "datetime", "slowwave", "collections"}
-    assert {part for part in told if getattr(part, "__module__", "").startswith("slowwave")} <= {
-        getattr(types, name) for name in types.__all__
-    }
+    ours = {part for part in told if getattr(part, "__module__", "").startswith("slowwave")}
+    assert ours <= {each for each in vars(types).values() if isinstance(each, type)}
     assert Path(slowwave.__file__).with_name("py.typed").exists()
 
 

@@ -35,8 +35,8 @@ from apps.serve import app as served
 from apps.serve.access import CODE_S, LoginCodes, Tokens, local
 from apps.serve.app import DOCUMENTS, PAGES, make_app
 from flows.nights import sleep
+from recall.order import UNLIKELY
 from recall.proposals import list_proposals
-from recall.ranking.order import UNLIKELY
 from slowwave.common.errors import UnusableInput
 from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings, LanguageSettings, Settings
 from slowwave.integrations.python_api import OpenMemory

@@ -24,10 +24,10 @@ from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings, NightGate
 from slowwave.integrations.python_api import OpenMemory
 from storage.doctor import examine
 from storage.lease import new_owner
-from storage.renewal import drop_staged
 from storage.store import Store
 from storage.tables import HOLDING_VECTORS, WITH_VECTORS
 from storage.undo import undo
+from storage.upkeep import drop_staged
 from tasks.entities.derived import refresh_profiles
 from tasks.people.observations import observe
 from tasks.runtime.runs import existing_run, new_run, store_of

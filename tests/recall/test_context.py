@@ -35,7 +35,7 @@ from recall.context import (
     render_context,
     when,
 )
-from recall.ranking.order import UNLIKELY, WEAK
+from recall.order import UNLIKELY, WEAK
 from recall.search_results import passages_beside_facts
 from slowwave.common.settings import RecallSettings
 from slowwave.common.types import Mention, Passage, Provenance, RecalledFact, Recollection

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from conftest import EPOCH
 
-from recall.sources import entities_in, episodes_of, last_episodes
+from recall.facts import entities_in, episodes_of, last_episodes
 from storage.store import Store
 from tasks.ingest.candidate_rows import episode_links
 

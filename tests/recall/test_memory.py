@@ -164,7 +164,7 @@ def test_both_ends_of_a_recalled_relation_are_logged(tmp_path: Path) -> None:
 
 
 def test_a_full_buffer_is_written_while_the_memory_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recall.access_events.BUFFERED", 4)
+    monkeypatch.setattr("recall.use.BUFFERED", 4)
     uri = remembered(tmp_path / "m", [fact("boats", "Marta restores boats.")])
     with OpenMemory.open(str(uri)) as memory:
         for count in (0, 1):  # a query, a fact and an entity make three events

@@ -14,7 +14,7 @@ from talk import NOW, START, learn, said, written
 from typer.testing import CliRunner
 
 from apps.cli import app
-from recall.ranking.order import WHOLE, passage_of
+from recall.order import WHOLE, passage_of
 from slowwave.common.errors import UnusableInput
 from slowwave.integrations.python_api import OpenMemory
 from slowwave.reading.filters.durability import only_small_talk

@@ -42,12 +42,12 @@ APART = [
     ("antonym", "All servers run Linux", "Some servers run Linux"),
     ("time", "Ana works at Acme", "Ana works at Acme until June"),
     ("modality", "Ana wants to learn Rust", "Ana learns Rust"),
-    ("list", "Ana eats apples and pears", "Ana eats apples and plums"),
+    ("word", "Ana eats apples and pears", "Ana eats apples and plums"),
     ("word", "Ana eats apples and pears", "Ana eats apples"),
     ("word", "The man likes pines", "The man likes pins"),
     ("word", "She ate at least one apple", "She ate an apple and a pear"),
     ("word", "Ana is going to Rome", "Ana goes to Rome"),
-    ("order", "The dog that bites the man sleeps", "The dog bites the man that sleeps"),
+    ("word", "The dog that bites the man sleeps", "The dog bites the man that sleeps"),
     ("word", "Ana lives in Rome", "Ana lived in Rome"),
 ]
 TOGETHER = [

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prompts.rendering import render_extraction
-from recall.ranking.order import word_overlaps
-from recall.ranking.questions import Period, period_of
+from recall.order import word_overlaps
 from slowwave.common.lexicon.languages import NAMES, language_of
 from slowwave.common.records import Turn, Window
 from slowwave.common.settings import ExtractSettings, Settings
@@ -154,30 +153,6 @@ def test_a_statement_without_spaces_is_grounded_in_the_words_of_its_message() ->
     assert own >= 0.6 > foreign
     rows = claims.head(1).with_columns(content=pl.lit(messages["content"][0]))
     assert quotes(rows).to_list() == ["上周五我从银行辞职了。"]
-
-
-# Times
-
-
-def day(year: int, month: int) -> datetime:
-    return datetime(year, month, 1, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("question", "period"),
-    [
-        ("Was hat Jürgen im März 2025 gemacht?", Period(day(2025, 3), day(2025, 4))),
-        ("志强三月做了什么？", Period(months=(3,))),
-        ("佐藤さんは6月20日に何をしましたか？", Period(months=(6,), day=20)),
-        ("十二月二十五日是什么日子？", Period(months=(12,), day=25)),
-        ("3个月后他做了什么？", None),
-        ("O que ele fez no mês de maio?", Period(months=(5,))),
-        ("Qual é o trabalho do Marco?", None),
-        ("Wer ist Mai Lindner und was macht sie?", None),
-    ],
-)  # fmt: skip
-def test_a_question_names_months_and_days_in_its_language(question: str, period: Period | None) -> None:
-    assert period_of(question, NOON) == period
 
 
 # Gates

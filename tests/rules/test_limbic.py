@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from math import exp, log2
 from pathlib import Path
@@ -17,14 +17,7 @@ from hypothesis import strategies as st
 from stores import entity, fact, remembered
 
 from inference.embedding import open_embedder
-from recall.ranking.entity_weights import (
-    base_scores,
-    build_company,
-    fact_factors,
-    limbic_factors,
-    rank_entities,
-    standing,
-)
+from recall.use import Known, base_scores, fact_factors, merged_pairs, rank_entities
 from slowwave.common import frames
 from slowwave.common.settings import LimbicSettings, RecallSettings
 from slowwave.common.text import digest
@@ -38,17 +31,19 @@ SCHEMA = {
     "id": pl.String, "status": pl.String, "created_at": frames.TIME, "access_count": pl.Int64,
     "access_days": pl.Int64, "last_access_at": frames.TIME, "degree": pl.Int64,
 }  # fmt: skip
+PAIRS = {name: frames.CO_OCCURRENCES[name] for name in ("a_id", "b_id", "count", "last_at")}
 Row = dict[str, Any]
 
 
-def known(*rows: Row) -> pl.DataFrame:
-    """Entities that were made just now, and never read unless a row says so."""
+def known(*rows: Row, met: Sequence[tuple[str, str, int]] = ()) -> Known:
+    """Entities that were made just now, and never read unless a row says so, and how often two met."""
     fresh = {"status": "active", "created_at": NOW}
-    return standing(pl.DataFrame([{**fresh, **row} for row in rows], schema=SCHEMA))
+    pairs = pl.DataFrame([(*pair, NOW) for pair in met], PAIRS, orient="row")
+    return Known(pl.DataFrame([{**fresh, **row} for row in rows], schema=SCHEMA), pairs)
 
 
-def factors(*rows: Row, company: Sequence[float] | None = None) -> dict[str, Row]:
-    told = limbic_factors(known(*rows), np.array(company or [0.0] * len(rows)), NOW)
+def factors(*rows: Row, met: Sequence[tuple[str, str, int]] = ()) -> dict[str, Row]:
+    told = known(*rows, met=met).factors([row["id"] for row in rows], NOW)
     return {row["id"]: row for row in told.iter_rows(named=True)}
 
 
@@ -56,12 +51,12 @@ def test_an_entity_weighs_by_reads_relations_days_recency_company_and_status() -
     told = factors(
         {"id": "a", "access_count": 10, "degree": 5, "access_days": 3, "last_access_at": NOW - 100 * DAY},
         {"id": "b", "access_count": 100, "degree": 15, "access_days": 10, "last_access_at": NOW, "status": "paused"},
-        company=[7.0, 0.0],
+        met=[("a", "b", 127)],
     )
     assert told["a"]["importance"] == pytest.approx(1 + 0.5 * 0.608632, abs=1e-6)
     assert told["b"]["importance"] == pytest.approx(1 + 0.5 * 1.38)
     assert told["a"]["recency"] == pytest.approx(exp(-0.0001 * 2400))
-    assert (told["a"]["company"], told["b"]["company"]) == (1.07, 1.0)
+    assert (told["a"]["company"], told["b"]["company"]) == (1.07, 1.07)
     assert (told["a"]["status"], told["b"]["status"]) == (1.0, 0.85)
     for row in told.values():
         assert row["limbic"] == pytest.approx(row["importance"] * row["recency"] * row["company"] * row["status"])
@@ -86,13 +81,14 @@ DAYS = log2(4) / log2(11)
         ({"temporal_floor": 0.3}, "recency", (0.3, exp(-0.024))),
         ({"decay_per_hour": 0.001}, "recency", (0.1, exp(-0.24))),
         ({"decay_per_hour": 0.0}, "recency", (1.0, 1.0)),
-        ({"company_weight": 0.5}, "company", (4.5, 1.0)),
+        ({"company_weight": 0.5}, "company", (4.5, 4.5)),
     ],
 )
 def test_each_number_of_the_weight_of_use_is_a_setting(
     how: dict[str, float], factor: str, expected: tuple[float, float]
 ) -> None:
-    told = limbic_factors(known(*WEIGHED), np.array([7.0, 0.0]), NOW, LimbicSettings.model_validate(how))
+    weighed = known(*WEIGHED, met=[("a", "b", 127)])
+    told = weighed.factors(["a", "b"], NOW, LimbicSettings.model_validate(how))
     assert told[factor].to_list() == pytest.approx(expected)
 
 
@@ -108,7 +104,8 @@ def test_a_status_has_its_factor(status: str | None, factor: float) -> None:
 
 
 def test_a_fact_has_the_factors_of_the_end_that_weighs_more() -> None:
-    told = limbic_factors(known({"id": "a"}, {"id": "b", "status": "archived"}), np.array([0.0, 40.0]), NOW)
+    weights = {"importance": 1.0, "recency": 1.0, "company": [1.0, 1.4], "status": [1.0, 0.5], "limbic": [1.0, 0.7]}
+    told = pl.DataFrame({"id": ["a", "b"], **weights})
     ends = [("f1", "a", "b"), ("f2", "b", "a"), ("f3", "b", None), ("f4", "gone", None), ("f5", None, None)]
     found = fact_factors(ends, told)
     assert found["f1"] == found["f2"]
@@ -130,19 +127,18 @@ def test_company_is_what_brute_force_adds_up(pairs: list[tuple[str, str, int, in
         if a != b:
             before, last = held.get((min(a, b), max(a, b)), (0, NOW - 9999 * DAY))
             held[min(a, b), max(a, b)] = (before + count, max(last, NOW - age * DAY))
-    rows = [(a, b, count, NOW - age * DAY) for a, b, count, age in pairs]
-    frame = pl.DataFrame(
-        rows, {n: frames.CO_OCCURRENCES[n] for n in ("a_id", "b_id", "count", "last_at")}, orient="row"
-    )
+    met = [(a, b, count, NOW - age * DAY) for a, b, count, age in pairs]
+    frame = pl.DataFrame(met, PAIRS, orient="row")
     ids = sorted({"aaron", *NAMES})
     asked = sorted(among)
-    told = build_company(pl.Series(ids), frame).among(np.array([ids.index(name) for name in asked], np.int64), NOW)
+    rows = pl.DataFrame([{"id": name, "created_at": NOW} for name in ids], SCHEMA)
+    told = Known(rows, merged_pairs(frame, {})).factors(asked, NOW)["company"]
 
     def share(count: int, last: datetime) -> float:
         return log2(1 + count) * max(0.1, exp(-0.0001 * max((NOW - last) / timedelta(hours=1), 0.0)))
 
     plain = [sum(share(*met) for pair, met in held.items() if name in pair and {*pair} <= among) for name in asked]
-    assert told.tolist() == pytest.approx(plain)
+    assert told.to_list() == pytest.approx([1.0 + 0.01 * each for each in plain])
 
 
 # Entities
@@ -159,7 +155,7 @@ def test_a_hit_by_meaning_has_its_cosine_and_one_by_words_alone_its_fused_rank()
 
 
 def test_entities_are_sorted_again_after_their_factors() -> None:
-    told = limbic_factors(known({"id": "a", "status": "archived"}, {"id": "b"}, {"id": "c"}), np.zeros(3), NOW)
+    told = known({"id": "a", "status": "archived"}, {"id": "b"}, {"id": "c"}).factors("abc", NOW)
     order = rank_entities({"a": 0.9, "b": 0.6, "c": 0.6}, told)
     assert order.select("id", "score").rows() == [("b", 0.6), ("c", 0.6), ("a", 0.45)]
 
@@ -200,29 +196,15 @@ def met(a: str, b: str, count: int) -> Row:
     return {"id": f"e_{a} e_{b}", "a_id": f"e_{a}", "b_id": f"e_{b}", "count": count, "last_at": NOW}
 
 
-USED: Mapping[str, tuple[dict[str, Sequence[Row]], list[str]]] = {
-    "often": ({"entity_usage": [read("dora", 90), read("cleo", 3)]}, ["f_dora", "f_cleo", "f_ana", "f_ben"]),
-    "paused": (
-        {"entities": [entity("ana", status="paused"), *(entity(name) for name in NAMES[1:])]},
-        ["f_ben", "f_cleo", "f_dora", "f_ana"],
-    ),
-    "merged": (
-        {
-            "entities": [entity("old", merged_into="e_dora", status="archived"), *(entity(name) for name in NAMES)],
-            "entity_usage": [read("old", 50), read("ana", 5)],
-            "co_occurrences": [met("ben", "old", 9)],
-        },
-        ["f_dora", "f_ana", "f_ben", "f_cleo"],
-    ),
-}
-
-
 @pytest.mark.proof
-@pytest.mark.parametrize("why", USED)
-def test_use_moves_facts_up_and_can_be_left_out(tmp_path: Path, why: str) -> None:
-    more, expected = USED[why]
-    uri = a_store(tmp_path / "m", **more)
-    assert order_of(uri) == expected
+def test_use_moves_facts_up_also_that_of_what_was_merged_and_can_be_left_out(tmp_path: Path) -> None:
+    uri = a_store(
+        tmp_path / "m",
+        entities=[entity("old", merged_into="e_dora", status="archived"), *(entity(name) for name in NAMES)],
+        entity_usage=[read("old", 50), read("ana", 5)],
+        co_occurrences=[met("ben", "old", 9)],
+    )
+    assert order_of(uri) == ["f_dora", "f_ana", "f_ben", "f_cleo"]
     assert order_of(uri, limbic=False) == sorted(TEA)
 
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from stores import fact, remembered
 
-from recall.ranking.questions import Period
+from recall.question import Period
 from slowwave.common.settings import RecallSettings
 from slowwave.integrations.python_api import OpenMemory
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recall.ranking.questions import Period, event_in, period_of
+from recall.question import Period, event_in, period_of
 from slowwave.common.lexicon.statement_words import may_tell_when
 from slowwave.reading.extraction.date_words import MONTHS, UNITS, WEEKDAYS
 from slowwave.reading.extraction.question_times import time_in

@@ -12,25 +12,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall.ranking.entity_weights import fuse_ranks
-from recall.ranking.order import (
+from recall.order import (
     OVERLAP_WEIGHT,
     SPREAD,
     Evidence,
     RankedFact,
     Step,
-    diversify,
+    diversified,
     full_match,
     fuse,
     lexical_scores,
     message_scores,
     rank_facts,
-    spread,
     stems,
     walk_shares,
     with_neighbours,
     word_overlaps,
 )
+from recall.use import fuse_ranks
 from slowwave.facts.searched_texts import ANSWER_CHARACTERS, CONTEXT_CHARACTERS, search_texts
 
 IDS = st.sampled_from([f"m{n}" for n in range(8)])
@@ -167,13 +166,16 @@ def test_ranks_are_fused_by_their_reciprocals() -> None:
 @given(SCORES, st.floats(0.01, 1.0))
 def test_what_is_picked_is_each_time_the_best_of_what_is_left(scores: list[float], diversity: float) -> None:
     vectors = directions(max(len(scores), 1))[: len(scores)]
-    picked = diversify(scores, vectors, diversity, len(scores))
-    assert sorted(place for place, _ in picked) == list(range(len(scores)))
-    kept = [scores[place] * share for place, share in picked]
-    assert all(one >= other - 1e-9 for one, other in pairwise(kept))
-    for turn, (place, share) in enumerate(picked):
-        before = [float(vectors[place] @ vectors[other]) for other, _ in picked[:turn]]
-        assert share == pytest.approx(1.0 - diversity * max([*before, 0.0]), abs=1e-5)
+    order = placed(**{str(place): score for place, score in enumerate(scores)})
+    picked = diversified(order, vectors, diversity, len(scores))
+    places = [int(fact.fact_id or "") for fact in picked]
+    assert sorted(places) == list(range(len(scores)))
+    assert all(one.score >= other.score - 1e-9 for one, other in pairwise(picked))
+    for turn, (place, fact) in enumerate(zip(places, picked, strict=True)):
+        before = [float(vectors[place] @ vectors[other]) for other in places[:turn]]
+        assert fact.parts["diversity"] == pytest.approx(1.0 - diversity * max([*before, 0.0]), abs=1e-5)
+        assert fact.score == pytest.approx(scores[place] * fact.parts["diversity"])
+    assert diversified(order, vectors, diversity, 2) == picked[:2]
 
 
 # Neighbouring turns
@@ -211,13 +213,6 @@ def test_a_walk_that_reaches_much_says_little_of_each() -> None:
     shares = walk_shares({f"f{n}": Step(0.8 if n < 4 else 0.1, 1) for n in range(9)})
     assert [shares[f"f{n}"].score for n in (0, 3, 4)] == pytest.approx([0.5, 0.5, 0.0625])
     assert walk_shares({}) == {}
-
-
-def test_what_is_like_what_came_before_it_is_worth_less_and_k_are_told() -> None:
-    told = spread(placed(a=1.0, b=0.9, c=0.8), np.array([[1, 0], [1, 0], [0, 1]], np.float32), 0.5, 2)
-    assert [(fact.fact_id, fact.score, fact.parts["diversity"]) for fact in told] == [("a", 1.0, 1.0), ("c", 0.8, 1.0)]
-    (_, _, last) = spread(placed(a=1.0, b=0.9, c=0.8), np.array([[1, 0], [1, 0], [0, 1]], np.float32), 0.5, 3)
-    assert (last.fact_id, last.score, last.parts["search"]) == ("b", pytest.approx(0.45), 0.9)
 
 
 # How well words match

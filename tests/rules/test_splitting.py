@@ -19,7 +19,7 @@ from slowwave.common.lexicon.statement_words import STOP_WORDS
 from slowwave.common.settings import ResolveSettings, SplitSettings
 from slowwave.entities.entity_resolution import COSINES, finish, plan_resolution
 from slowwave.entities.mentions import mentions_in
-from slowwave.graph.links import inverses_of, part_facts
+from slowwave.graph.graph import inverses_of, part_facts
 from slowwave.review.split_plan import SplitPart, ask_of, checked_splits, plan_hash, splits_of
 from slowwave.review.split_suggestions import (
     find_topics,

@@ -51,7 +51,7 @@ DIST_INFO = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENS
 
 def test_the_version_stands_in_one_place_and_its_copies_are_the_same() -> None:
     assert PROJECT["project"]["dynamic"] == ["version", "readme"]
-    assert PROJECT["tool"]["hatch"]["version"]["path"] == "slowwave/common/version.py"
+    assert PROJECT["tool"]["hatch"]["version"]["path"] == "slowwave/common/__init__.py"
     assert re.fullmatch(r"\d+\.\d+\.\d+", __version__)
     assert json.loads((ROOT / PLUGIN).read_text(encoding="utf-8"))["version"] == __version__
     manifest = json.loads((ROOT / "server.json").read_text(encoding="utf-8"))

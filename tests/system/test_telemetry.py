@@ -28,8 +28,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from talk import CLAUDE, NOW, learn, said, written
 from typer.testing import CliRunner
 
-import inference.ledger
-import storage.telemetry
+import slowwave.common.telemetry
 from apps.cli import app
 from flows.maintenance import decay
 from slowwave.common.run_counts import effects, retired
@@ -92,8 +91,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
 
 def forget_instruments() -> None:
     """Those of another provider are not asked again."""
-    storage.telemetry._instrument.cache_clear()
-    inference.ledger._instrument.cache_clear()
+    slowwave.common.telemetry._instrument.cache_clear()
 
 
 @pytest.mark.proof

@@ -30,12 +30,12 @@ from slowwave.lifecycle.erasure import VOCABULARY, label_names
 from slowwave.lifecycle.forgotten_names import NameMatcher
 from storage.doctor import examine
 from storage.lease import new_owner
-from storage.renewal import Staging, files_left, read_rows_naming
 from storage.schema import Role
 from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.tables import TABLES, tables_of
 from storage.undo import undo
+from storage.upkeep import Staging, files_left, read_rows_naming
 from tasks.entities.derived import refresh_profiles
 from tasks.people.forgetting import Report, find_subject, forget, preview
 from tasks.runtime.runs import existing_run
@@ -132,7 +132,7 @@ def store(told: Path, tmp_path: Path) -> Path:
 
 
 KILL_WHILE_DROPPING = """
-import os, sys, signal, storage.renewal as erasure
+import os, sys, signal, storage.upkeep as erasure
 from test_forget import erased, Path
 optimize, left = erasure._optimize, list(range(8))
 def dying(table, age, *, is_alone=False):

@@ -243,17 +243,8 @@ def _not_opposed(a: pl.Expr, b: pl.Expr) -> pl.Expr:
     return pl.all_horizontal(*(clash.list.len() == 0 for clash in clashes))
 
 
-def _same_members(a: pl.Expr, b: pl.Expr) -> pl.Expr:
-    """Lists with a common member have the same members: "tea and milk" is not "tea and rum"."""
-    first, second = (side.struct.field("members") for side in (a, b))
-    return (first == second) | (first.list.set_intersection(second).list.len() == 0)
-
-
-def _shares(part: str) -> Callable[[pl.Expr, pl.Expr], pl.Expr]:
-    def agrees(a: pl.Expr, b: pl.Expr) -> pl.Expr:
-        return a.struct.field(part).list.set_intersection(b.struct.field(part)).list.len() > 0
-
-    return agrees
+def _share_one(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+    return a.list.set_intersection(b).list.len() > 0
 
 
 GUARDS: tuple[Guard, ...] = (
@@ -266,9 +257,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard("owner", read_owners),
     Guard("question", read_questions),
     Guard("antonym", read_ends, _not_opposed),
-    Guard("list", read_forms, _same_members),
-    Guard("word", read_forms, _shares("bags")),
-    Guard("order", read_forms, _shares("lines")),
+    Guard("word", read_forms, _share_one),
 )
 
 

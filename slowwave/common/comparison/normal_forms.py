@@ -136,9 +136,6 @@ _COLORS = "red|blue|green|yellow|black|white|brown|orange|purple|pink|gr[ae]y|go
 _HERE = "outdoors|indoors|outside|inside|together|alone|there|here"
 _WHICH_IS = r",? (?:which|who|that) (?:is|are) "
 _BOTH_QUALITIES = r"(,? (?:which|who|that) (?:is|are) )(\w+) and (\w+)\b"
-_ITEM = r"(?:(?:an?|the|is|are) )?[\p{L}\p{N}\p{M}'-]+"
-_LIST = rf"{_ITEM}(?:, {_ITEM})*,? (?:and|and'a|or|und|oder|y|o) {_ITEM}"
-_BETWEEN_ITEMS = re.compile(r",? (?:and|and'a|or|und|oder|y|o) |, ")
 # Rewriting steps, in this order.
 _REWRITES: tuple[tuple[str, str], ...] = (
     (r"(\d),(\d{3})\b", "$1$2"),
@@ -201,19 +198,13 @@ def as_article(texts: pl.Series) -> pl.Series:
 
 
 def read_forms(texts: pl.Series) -> pl.Series:
-    """Per text a struct of lists: `lines`, its stems in order, `bags`, the same sorted, and `members` of its lists.
-
-    Lines and bags have one entry per reading; the members of all lists stand together, sorted.
-    """
+    """Per text the list of its lines: its stems in order, as grammar allows to read it."""
     frame = pl.DataFrame({"text": texts}).with_row_index("row")
     frame = frame.with_columns(pl.col("text").str.to_lowercase().str.strip_chars())
     frame = _rewritten(pl.concat([frame, _two_qualities(frame)]))
     readings = pl.concat([frame, _active(frame)]).with_columns(_finished(pl.col("text")))
-    words = _stems(readings["text"])
-    lines = readings.select("row", lines=words.list.join(" "), bags=words.list.eval(pl.element().sort()).list.join(" "))
-    grouped = lines.group_by("row", maintain_order=False).agg("lines", "bags").sort("row")
-    members = _members(readings["text"].head(len(texts)))
-    return grouped.select(forms=pl.struct("lines", "bags", members=members))["forms"]
+    lines = readings.select("row", lines=_stems(readings["text"]).list.join(" "))
+    return lines.group_by("row").agg("lines").sort("row")["lines"]
 
 
 def _two_qualities(frame: pl.DataFrame) -> pl.DataFrame:
@@ -227,22 +218,6 @@ def _rewritten(frame: pl.DataFrame) -> pl.DataFrame:
     for pattern, replacement in _REWRITES:
         frame = frame.with_columns(pl.col("text").str.replace_all(pattern, replacement))
     return frame.with_columns(pl.col("text").str.replace_all("_", " ", literal=True))
-
-
-def _members(texts: pl.Series) -> pl.Series:
-    found = texts.str.extract_all(_LIST)
-    lists = found.explode(empty_as_null=True).drop_nulls().unique().to_list()
-    if not lists:
-        return found
-    known = pl.element().replace_strict(
-        lists, [_named_members(each) for each in lists], return_dtype=pl.List(pl.String)
-    )
-    return found.list.eval(known.explode().drop_nulls().sort())
-
-
-def _named_members(found: str) -> list[str]:
-    items = [item.split()[-1] for item in _BETWEEN_ITEMS.split(found) if item.strip()]
-    return [word for item in items if (word := spelling(item))]
 
 
 def _active(frame: pl.DataFrame) -> pl.DataFrame:

@@ -2,9 +2,8 @@
 
 - `words.toml`: lists and tables, as data; `words_of` and `table_of` give one
 - `statement_words`: negation, amounts, times, persons; stop words; a quick check for words of time
-- `labels`: types and relations in English and Spanish
+- `labels`: types and relations in English and Spanish; towns, regions, countries
 - `languages`: the language of a text, and the small words of each
-- `place_hierarchy`: towns, regions, countries
 """
 
 from __future__ import annotations

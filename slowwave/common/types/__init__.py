@@ -1,64 +1,33 @@
 """Answers of the Python API, as plain frozen records that need no other part of the project."""
 
-from .answers import (
-    NOTHING_KNOWN,
-    Added,
-    Artifact,
-    Community,
-    DuplicatePair,
-    DuplicateReport,
-    Entity,
-    Episode,
-    FoundEntity,
-    Member,
-    Mention,
-    Neighbour,
-    Neighbourhood,
-    Observation,
-    Outcome,
-    Passage,
-    Path,
-    Provenance,
-    RankedEntity,
-    RecalledFact,
-    Recollection,
-    Reply,
-    UncertainFact,
-    best_match,
-    in_one_order,
-)
-from .stories import Chain, Decided, Ingested, Pair, Story, Version
-
-__all__ = [
-    "NOTHING_KNOWN",
-    "Added",
-    "Artifact",
-    "Chain",
-    "Community",
-    "Decided",
-    "DuplicatePair",
-    "DuplicateReport",
-    "Entity",
-    "Episode",
-    "FoundEntity",
-    "Ingested",
-    "Member",
-    "Mention",
-    "Neighbour",
-    "Neighbourhood",
-    "Observation",
-    "Outcome",
-    "Pair",
-    "Passage",
-    "Path",
-    "Provenance",
-    "RankedEntity",
-    "RecalledFact",
-    "Recollection",
-    "Reply",
-    "Story",
-    "UncertainFact",
-    "Version",
-    "best_match",
-    "in_one_order",
-]
+from .answers import NOTHING_KNOWN as NOTHING_KNOWN
+from .answers import Added as Added
+from .answers import Artifact as Artifact
+from .answers import Community as Community
+from .answers import DuplicatePair as DuplicatePair
+from .answers import DuplicateReport as DuplicateReport
+from .answers import Entity as Entity
+from .answers import Episode as Episode
+from .answers import FoundEntity as FoundEntity
+from .answers import Member as Member
+from .answers import Mention as Mention
+from .answers import Neighbour as Neighbour
+from .answers import Neighbourhood as Neighbourhood
+from .answers import Observation as Observation
+from .answers import Outcome as Outcome
+from .answers import Passage as Passage
+from .answers import Path as Path
+from .answers import Provenance as Provenance
+from .answers import RankedEntity as RankedEntity
+from .answers import RecalledFact as RecalledFact
+from .answers import Recollection as Recollection
+from .answers import Reply as Reply
+from .answers import UncertainFact as UncertainFact
+from .answers import best_match as best_match
+from .answers import in_one_order as in_one_order
+from .stories import Chain as Chain
+from .stories import Decided as Decided
+from .stories import Ingested as Ingested
+from .stories import Pair as Pair
+from .stories import Story as Story
+from .stories import Version as Version

@@ -51,7 +51,7 @@ class RecalledFact:
     an event that of `valid_from`). `polarity` is affirmed or negated, `suspect_of` a fact that no longer holds and that
     this one leans on, `conflicts_with` facts whose relations seem to contradict it and that nobody has decided about
     yet (S2-75), `replaces` the fact whose place it took. `parts` say how its score came about
-    (`recall.ranking.order`).
+    (`recall.order`).
     """
 
     id: str

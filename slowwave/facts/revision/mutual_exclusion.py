@@ -18,8 +18,7 @@ from typing import Literal
 import polars as pl
 from rapidfuzz.distance import Levenshtein
 
-from slowwave.common.lexicon.labels import DATED
-from slowwave.common.lexicon.place_hierarchy import are_apart, is_listed, level_of
+from slowwave.common.lexicon.labels import DATED, are_apart, is_listed, level_of
 from slowwave.common.lexicon.statement_words import FUNCTION_WORDS, MONTHS, NUMBER_WORDS
 from slowwave.common.text import normalise_name
 

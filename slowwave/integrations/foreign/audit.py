@@ -32,7 +32,7 @@ EXAMPLE_CHARS = 160
 SAME_MATTER = 0.8
 _DENIAL = rf"\b(?:{'|'.join(POLARITY.values())})\b"
 # A denial or an opposite word changes the words, too: these guards say nothing more of such a pair.
-_BESIDES = tuple(guard for guard in GUARDS if guard.name not in ("polarity", "antonym", "word", "order", "list"))
+_BESIDES = tuple(guard for guard in GUARDS if guard.name not in ("polarity", "antonym", "word"))
 _KINDS = {"polarity": "denied", "antonym": "opposite"}
 _PAIRS = {"a": pl.UInt32(), "b": pl.UInt32(), "kind": pl.String()}
 

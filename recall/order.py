@@ -287,21 +287,21 @@ def spread_over_time(times: Sequence[float]) -> list[int]:
 # score instead of as an amount, so that the scale of the scores does not matter.
 
 
-def diversify(scores: Sequence[float], vectors: Vectors, diversity: float, k: int) -> list[tuple[int, float]]:
-    """The places of the `k` that are picked, in order, each with the share of its score that it keeps.
+def diversified(order: Sequence[RankedFact], vectors: Vectors, diversity: float, k: int) -> list[RankedFact]:
+    """The first `k`, each unlike those before it; `vectors` (n, d) are their unit rows, zeros where there is none.
 
-    `scores` (n,) ≥ 0, best first; `vectors` (n, d) are unit rows, zeros where there is none; `diversity` in [0, 1]. The
-    share is 1 − diversity × the largest cosine to one picked before; kept scores never rise from one to the next. With
-    0 nothing changes. Ties keep their order.
+    A fact keeps 1 − diversity × the largest cosine to one picked before as a share of its score; kept scores never rise
+    from one to the next. With 0 nothing changes. Ties keep their order.
     """
     if not diversity:
-        return [(place, 1.0) for place in range(min(k, len(scores)))]
-    relevance = np.asarray(scores, dtype=np.float64)
+        return list(order[:k])
+    relevance = np.array([place.score for place in order])
     shares, is_left = np.ones(len(relevance)), np.ones(len(relevance), dtype=bool)
-    picked: list[tuple[int, float]] = []
+    picked: list[RankedFact] = []
     for _ in range(min(k, len(relevance))):
         best = int(np.argmax(np.where(is_left, relevance * shares, -np.inf)))
-        picked.append((best, float(shares[best])))
+        place, share = order[best], float(shares[best])
+        picked.append(replace(place, score=place.score * share, parts={**place.parts, "diversity": share}))
         is_left[best] = False
         alike = np.clip(vectors @ vectors[best], 0.0, 1.0)
         shares = np.minimum(shares, 1.0 - diversity * alike.astype(np.float64))
@@ -364,17 +364,6 @@ def raised(order: Sequence[RankedFact], those: Collection[str], by: float, name:
         more = by if place.fact_id in those else 0.0
         lifted.append(replace(place, score=place.score + more, parts={**place.parts, name: more}))
     return sorted(lifted, key=lambda place: -place.score)
-
-
-def spread(order: Sequence[RankedFact], vectors: Vectors, diversity: float, k: int) -> list[RankedFact]:
-    """The first `k`, each unlike those before it; `vectors` (n, d) are those of the facts, in order (`diversify`)."""
-    if not diversity:
-        return list(order[:k])
-    picked = diversify([place.score for place in order], vectors, diversity, k)
-    return [
-        replace(order[n], score=order[n].score * share, parts={**order[n].parts, "diversity": share})
-        for n, share in picked
-    ]
 
 
 # The names in a text, word for word.

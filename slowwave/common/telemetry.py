@@ -1,4 +1,4 @@
-"""Spans and measures of the store, for whoever has set up OpenTelemetry in this process.
+"""Spans and measures, for whoever has set up OpenTelemetry in this process.
 
 Nothing is imported for it: a program that never imported OpenTelemetry cannot have set it up, so its modules are looked
 for among those that are there. They contain names, counts and seconds: no text of a message, no query, and no
@@ -44,13 +44,20 @@ def span(name: str, attributes: Mapping[str, Value] | None = None) -> Iterator[N
             raise
 
 
-def ended_span(name: str, seconds: float, attributes: Mapping[str, Value], error: str = "") -> None:
-    """Tell of something that took so many seconds and ends now; `error` is the kind of error it ended with."""
+def ended_span(
+    name: str, seconds: float, attributes: Mapping[str, Value], error: str = "", *, is_client: bool = False
+) -> None:
+    """Tell of something that took so many seconds and ends now; `error` is the kind of error it ended with.
+
+    `is_client`: a request to another server.
+    """
     trace = _module("trace", "get_tracer")
     if trace is None:
         return
     end = time.time_ns()
-    span = trace.get_tracer(SCOPE).start_span(name, attributes=attributes, start_time=end - int(seconds * 1e9))
+    kind = trace.SpanKind.CLIENT if is_client else trace.SpanKind.INTERNAL
+    start = end - int(seconds * 1e9)
+    span = trace.get_tracer(SCOPE).start_span(name, kind=kind, attributes=attributes, start_time=start)
     if error:
         span.set_attribute("error.type", error)
         span.set_status(trace.StatusCode.ERROR)
