@@ -37,6 +37,7 @@ BENCHMARKS: Mapping[str, str] = {
     "locomo": "evidence recall on LoCoMo",
     "beam": "pair finding on BEAM",
     "languages": "evidence recall on conversations in six languages, asked in them and in English",
+    "coding": "answers, and the newest state of what changed, in coding sessions of two projects",
     "names": "whether two names are one person or thing",
     "pairs": "near-duplicate pairs, beside SemHash",
     "merging": "the steward's merge phase, beside SemHash",
@@ -61,7 +62,10 @@ def main() -> None:
     with TemporaryDirectory(prefix="slowwave-bench-") as temporary:
         place = chosen.place or Path(temporary)
         for name in chosen.names or BENCHMARKS:
-            options = Options(place / name, data_folder(), chosen.quick, chosen.minutes, tuple(chosen.facts))
+            options = Options(
+                place / name, data_folder(), chosen.quick, chosen.minutes, tuple(chosen.facts),
+                chosen.store, chosen.chars, chosen.out,
+            )  # fmt: skip
             figures += _run(name, options)
     if not figures:
         return
@@ -80,6 +84,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=3.0, help="how long `tenants` goes on")
     parser.add_argument("--facts", type=int, nargs="*", default=(), help="sizes of the stores of `scaling`")
     parser.add_argument("--place", type=Path, help="a folder that is kept; scaling uses its stores again")
+    parser.add_argument("--store", default="", help="a store for `coding` that has read its sessions already")
+    parser.add_argument("--chars", type=int, default=3000, help="size of the blocks of `coding`")
+    parser.add_argument("--out", type=Path, help="a folder for the blocks of `coding` and the answers")
     chosen = parser.parse_args()
     if unknown := set(chosen.names) - set(BENCHMARKS):
         parser.error(f"there is no benchmark {sorted(unknown)[0]!r}; there are {', '.join(BENCHMARKS)}")

@@ -42,7 +42,8 @@ class Figure:
 class Options:
     """What the benchmarks are to do: where to work, where the data are, whether to hurry, how long, and how many facts.
 
-    Without `sizes` each benchmark has its own.
+    Without `sizes` each benchmark has its own. The last three are of `coding`: a store that is there already, the size
+    of a block, and where to write the blocks.
     """
 
     place: Path
@@ -50,6 +51,9 @@ class Options:
     is_quick: bool = False
     minutes: float = 3.0
     sizes: tuple[int, ...] = ()
+    store: str = ""
+    chars: int = 3000
+    out: Path | None = None
 
 
 class Absent(Exception):

@@ -35,7 +35,7 @@ from slowwave.common.text import prose, signs_of
 from slowwave.common.words import stems
 from storage.columns import best_scores, index_terms
 from storage.residents import Condition, ResidentSpec, Row
-from storage.rows import quoted
+from storage.rows import lasting_columns, quoted
 from storage.search import words
 from storage.warm import Tables, found_in, frame_of, with_cosines
 
@@ -72,22 +72,10 @@ RESIDENT = {
         followed=("mentions", "edge_type"),
     ),
     "facts_archive": ResidentSpec((*FACT, *PAST, "scope", "statement_hash"), has_vectors=True, end="valid_to"),
-    "fact_evidence": ResidentSpec(("id", *EVIDENCE)),
+    "fact_evidence": ResidentSpec(tuple(lasting_columns("fact_evidence"))),
     "entity_aliases": ResidentSpec(("id", "alias_name", "entity_type", "entity_id")),
     "entities": ResidentSpec(
-        (
-            "id",
-            "name",
-            "canonical_name",
-            "entity_type",
-            "summary",
-            "merged_into",
-            "status",
-            "parent_entity_id",
-            "last_seen_at",
-        ),
-        has_vectors=True,
-        followed=("created_at", "updated_at"),
+        tuple(lasting_columns("entities")), has_vectors=True, followed=("updated_at",)
     ),
 }
 """The parts of a namespace that are kept in memory, if it is not too large, so that a question makes no query."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from .columns import Column, Columns, WordIndex, column_of, release_unused_memory
 from .connection import engine_session, freshness
@@ -113,10 +114,12 @@ class Residents:
                 return self._state
             return self._state if self._state and self._follow(at, partial(own_steps, self._address)) else None
 
-    def written(self, name: str, version: int, ids: Iterable[str]) -> list[pl.DataFrame] | None:
+    def written(self, name: str, version: int, ids: Iterable[str], columns: Sequence[str]) -> pl.DataFrame | None:
         """Those of the rows that are there in a version of any table, if this process wrote all of them last."""
         rows = own_rows(self._address, name, version, ids)
-        return None if rows is None else [pl.DataFrame(pl.from_arrow(row)) for row in rows]
+        if rows is None:
+            return None
+        return pl.DataFrame(pl.from_arrow(pa.concat_tables(row.select(columns) for row in rows))) if rows else pl.DataFrame()
 
     def is_ahead(self, versions: Mapping[str, int]) -> bool:
         """Whether a commit that came after this state was taken over meanwhile."""

@@ -116,6 +116,11 @@ def column_names(name: str) -> list[str]:
     return ["id", *table_named(name).columns, *STAMPS]
 
 
+def lasting_columns(name: str) -> list[str]:
+    """All columns of a table but the vector and what each write of a row sets anew."""
+    return ["id", *table_named(name).columns, "created_at"]
+
+
 def with_models(commits: pl.DataFrame, model: str, dims: int) -> pl.DataFrame:
     """Commits in order, each with the model of its vectors; until the first re-embedding there was one."""
     known = commits.sort("sequence").with_columns(pl.col("embed_model", "dims").fill_null(strategy="backward"))

@@ -113,7 +113,7 @@ class TablesInMemory(Protocol):
     def current(self, versions: Mapping[str, int]) -> Mapping[str, Resident] | None:
         """The tables at these versions; None where they are not in memory."""
 
-    def written(self, name: str, version: int, ids: Iterable[str]) -> list[pl.DataFrame] | None:
+    def written(self, name: str, version: int, ids: Iterable[str], columns: Sequence[str]) -> pl.DataFrame | None:
         """Those of the rows that are there in a version of any table, if this process wrote all of them last."""
 
 
@@ -151,10 +151,10 @@ class Reading:
         """The table in memory, if it is there at this version and nothing of it is out of sight."""
         return None
 
-    def _as_written(self, name: str, ids: Sequence[str]) -> list[pl.DataFrame] | None:
+    def _as_written(self, name: str, ids: Sequence[str], columns: Sequence[str] = ("id",)) -> pl.DataFrame | None:
         """Those of the rows that are there, if this process wrote all of them last and has them in memory."""
         known = IN_MEMORY.get(str(self._db.uri)) if len(ids) and name not in self.hidden else None
-        return known.written(name, self.versions.get(name, 1), ids) if known is not None else None
+        return known.written(name, self.versions.get(name, 1), ids, columns) if known is not None else None
 
     def is_blank(self, name: str) -> bool:
         """Whether nothing was ever written to the table, so that no query is needed."""
@@ -237,12 +237,14 @@ class Reading:
             elif where is None and resident.has(wanted):
                 return resident.frame(places, wanted)
         if column == "id" and where is None and "vector" not in wanted:
-            known = self._as_written(name, distinct)
+            known = self._as_written(name, distinct, wanted)
             if known is not None:
-                return pl.concat([_no_rows(name, self.dims, tuple(wanted)), *(each.select(wanted) for each in known)])
+                return known if len(known) else _no_rows(name, self.dims, tuple(wanted))
         more = f" AND ({where})" if where else ""
         parts = [self.frame(name, f"{chunk}{more}", wanted) for chunk in id_filters(distinct, column)]
-        return pl.concat(parts) if parts else _no_rows(name, self.dims, tuple(wanted))
+        if len(parts) > 1:
+            return pl.concat(parts)
+        return parts[0] if parts else _no_rows(name, self.dims, tuple(wanted))
 
     def meeting(
         self, name: str, key: str, ids: Sequence[str] | pl.Series, where: Condition, columns: Sequence[str]

@@ -21,6 +21,7 @@ from slowwave.facts.revision.candidates import MAX_QUOTE, build_candidates
 from slowwave.facts.searched_texts import OBSERVATIONS
 from slowwave.reading.extraction.dates import find_hint
 from storage.changes import FACT_TABLES
+from storage.rows import lasting_columns
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.engine import log
@@ -106,7 +107,7 @@ def _met(reading: Reading, entity: Mapping[str, Any], now: datetime) -> Target:
     """A known entity, seen now; an archived one is active again. One that was seen that day is not written again."""
     seen_at = entity["last_seen_at"]
     is_same = entity["status"] != "archived" and seen_at is not None and seen_at.date() >= now.date()
-    row = reading.by_ids("entities", [] if is_same else [entity["id"]])
+    row = reading.by_ids("entities", [] if is_same else [entity["id"]], lasting_columns("entities"))
     seen = revived(row).with_columns(last_seen_at=pl.lit(now, dtype=frames.TIME))
     names = {"window": [0], "canonical_name": [normalise_name(entity["name"])], "entity_id": [entity["id"]]}
     names_in_use = pl.DataFrame({**names, "entity_type": [entity["entity_type"]]})

@@ -28,7 +28,7 @@ from slowwave.facts.revision.revision_state import ENDED_BY
 from slowwave.facts.revision.supersession import RETRACT, SUPERSEDE, long_names
 from storage.changes import FACT_TABLES
 from storage.residents import Condition
-from storage.rows import quoted
+from storage.rows import lasting_columns, quoted
 from storage.search import (
     FOUND,
     MATCHED,
@@ -90,7 +90,7 @@ def near_candidates(
     entities = pl.concat([frame[end] for frame in (facts, passed) for end in ("subject_id", "object_id")])
     return Surroundings(
         facts,
-        reading.by_ids("fact_evidence", pl.concat([facts["id"], supported["id"]]).unique(), key="fact_id"),
+        _evidence_of(reading, pl.concat([facts["id"], supported["id"]]).unique()),
         neighbours.select(*NEIGHBOURS),
         reading.by_ids("entities", entities, _NAMED),
         reading.by_ids("entity_aliases", entities, _ALIASES, key="entity_id"),
@@ -106,7 +106,7 @@ def with_dependents(reading: Reading, near: Surroundings, retired: pl.DataFrame)
     lineage = reading.by_ids("lineage", retired["id"], list(frames.LINEAGE), key="old_id")
     leaning = _dependents(reading, retired, lineage, names_of(near.entities, near.aliases))
     more = leaning.join(near.facts, on="id", how="anti")
-    evidence = reading.by_ids("fact_evidence", more["id"], key="fact_id")
+    evidence = _evidence_of(reading, more["id"])
     return replace(
         near, facts=_once([near.facts, more]), evidence=pl.concat([near.evidence, evidence]), lineage=lineage
     )
@@ -121,7 +121,7 @@ def surroundings_of_facts(reading: Reading, ids: Sequence[str] | pl.Series) -> S
         entities=reading.by_ids("entities", entities, _NAMED),
         aliases=reading.by_ids("entity_aliases", entities, _ALIASES, key="entity_id"),
     )
-    near = replace(near, evidence=reading.by_ids("fact_evidence", near.facts["id"], key="fact_id"))
+    near = replace(near, evidence=_evidence_of(reading, near.facts["id"]))
     return with_dependents(reading, near, facts)
 
 
@@ -149,6 +149,10 @@ def facts_by(
 ) -> pl.DataFrame:
     """Whole rows of facts by a key, each once; those in the archive are repeated, replaced and relied on as before."""
     return _once([reading.by_ids(name, ids, key=key, where=where, with_vector=with_vector) for name in FACT_TABLES])
+
+
+def _evidence_of(reading: Reading, facts: pl.Series) -> pl.DataFrame:
+    return reading.by_ids("fact_evidence", facts, lasting_columns("fact_evidence"), key="fact_id")
 
 
 def _once(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:

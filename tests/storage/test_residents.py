@@ -189,5 +189,5 @@ def test_rows_without_a_vector_are_found_by_their_ids_in_what_was_written_last(t
     vectors = pl.Series([[1.0, 0, 0, 0] if n % 2 else None for n in range(20)], dtype=pl.Array(pl.Float32, 4))
     with store.commit("r", "test", EPOCH) as tx:
         tx.upsert("facts", rows.with_columns(vector=vectors))
-    assert residents.written("facts", store.head.versions["facts"], ["f3", "f4"]) is not None
+    assert residents.written("facts", store.head.versions["facts"], ["f3", "f4"], ["id"]) is not None
     assert store.snapshot().by_ids("facts", ["f3", "f4"], ["id"])["id"].sort().to_list() == ["f3", "f4"]
