@@ -39,7 +39,6 @@ from storage.rows import lasting_columns, quoted
 from storage.search import words
 from storage.warm import Tables, found_in, frame_of, with_cosines
 
-from .facts import EVIDENCE
 from .question import FACT, PAST, Faded, Question, Vector, possible_answers
 
 TABLES = (
@@ -74,9 +73,7 @@ RESIDENT = {
     "facts_archive": ResidentSpec((*FACT, *PAST, "scope", "statement_hash"), has_vectors=True, end="valid_to"),
     "fact_evidence": ResidentSpec(tuple(lasting_columns("fact_evidence"))),
     "entity_aliases": ResidentSpec(("id", "alias_name", "entity_type", "entity_id")),
-    "entities": ResidentSpec(
-        tuple(lasting_columns("entities")), has_vectors=True, followed=("updated_at",)
-    ),
+    "entities": ResidentSpec(tuple(lasting_columns("entities")), has_vectors=True, followed=("updated_at",)),
 }
 """The parts of a namespace that are kept in memory, if it is not too large, so that a question makes no query."""
 
