@@ -18,7 +18,7 @@ from slowwave.reading.ingestion.windows import Period, moment
 from storage.connection import namespaces_like
 from tasks.ingest.application import reading_of_night
 from tasks.ingest.reading import look_at
-from tasks.nightly.aspects import refreshed_aspects
+from tasks.nightly.groups import refreshed_aspects
 from tasks.orchestration.backfilling import (
     BackfillRequest,
     BackfillTally,

@@ -13,8 +13,7 @@ from slowwave.common.settings import DEFAULT_EMBEDDER, ReembedSettings, ReportSe
 from slowwave.review.proposals import Person
 from tasks.entities.derived import link_entities
 from tasks.entities.retirement import restore as bring_back
-from tasks.nightly.gate import check_recall
-from tasks.orchestration.phases import conclude
+from tasks.orchestration.phases import check_recall, conclude
 from tasks.people.reporting import (
     ProposedSplits,
     examine_store,

@@ -34,8 +34,7 @@ from storage.rows import quoted
 from tasks.entities.derived import assign_new, link_entities, touched_entities
 from tasks.entities.retirement import renew_profiles
 from tasks.ingest.application import Applied, apply_patches
-from tasks.nightly.aspects import refreshed_aspects
-from tasks.nightly.community_refresh import note_due
+from tasks.nightly.groups import note_due, refreshed_aspects
 from tasks.orchestration.phases import tidy
 from tasks.orchestration.tallies import OUTCOMES
 from tasks.runtime.runs import Counts, Run, recorded, store_of

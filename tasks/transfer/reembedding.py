@@ -26,7 +26,7 @@ from storage.store import Store
 from storage.tables import TABLES, WITH_VECTORS
 from storage.transactions import Transaction
 from tasks.ingest.candidate_rows import CONVERSATIONS
-from tasks.nightly.gate import Frozen, freeze_probes
+from tasks.orchestration.phases import Frozen, freeze_probes
 from tasks.orchestration.tallies import Tally
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import EMBEDS, LONGEST_WAIT_FOR_A_MODEL_S
