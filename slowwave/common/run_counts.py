@@ -166,7 +166,6 @@ class RunCount(StrEnum):
     TEXTS_WITH_SECRETS = "texts with secrets taken out", "texts with secrets removed"
     DIFFERENT_TEXTS = "different texts"
     TEXTS_EMBEDDED = "texts embedded"
-    TEXTS_STAGED_BEFORE = "texts staged before", "texts embedded by an earlier run"
     TEXTS_TO_EMBED = "texts to embed"
 
     ROWS_IMPORTED = "rows imported", "", IN_SHORT
