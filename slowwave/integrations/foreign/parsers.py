@@ -239,16 +239,12 @@ _PARSERS: Mapping[str, Callable[[Iterable[tuple[str, Any]], Drafts], None]] = {
 }
 SYSTEMS = tuple(_PARSERS)
 READS = "Exports of mem0, of Graphiti or Zep, and of the memory server of MCP can be read; name one with --from."
-_LISTS = {
-    "mem0": (*MEMORIES, *RELATIONS),
-    "graphiti": (*NODES, *EDGES),
-    "mcp-memory": LISTS,
+_LISTS = {"mem0": (*MEMORIES, *RELATIONS), "graphiti": (*NODES, *EDGES), "mcp-memory": LISTS}
+_MARKS = {
+    "mcp-memory": {"entityType", "relationType"},
+    "graphiti": {"source_node_uuid", "fact", "group_id", "graph_id", "uuid", "uuid_"},
+    "mem0": {"memory", "relationship"},
 }
-_MARKS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("mcp-memory", frozenset({"entityType", "relationType"})),
-    ("graphiti", frozenset({"source_node_uuid", "fact", "group_id", "graph_id", "uuid", "uuid_"})),
-    ("mem0", frozenset({"memory", "relationship"})),
-)
 _SEEN = 50
 _SHOWN = 6
 
@@ -267,7 +263,7 @@ def read_export(values: Values, system: str = "auto", before: Iterable[Skipped] 
     """
     found = system_of(values, name) if known_system(system) == "auto" else system
     drafts = Drafts()
-    _PARSERS[found]([(place, value) for place, value in values], drafts)
+    _PARSERS[found](values, drafts)
     read = drafts.foreign(found, before)
     broken = [each for each in read.skipped if each.loss == "broken"]
     if broken and read.claims.is_empty() and read.entities.is_empty():
@@ -278,15 +274,15 @@ def read_export(values: Values, system: str = "auto", before: Iterable[Skipped] 
 
 def system_of(values: Values, name: str = "It") -> str:
     """The system by the fields of the first items."""
-    keys = [set(item) for item in _first_items(values)]
-    for system, marks in _MARKS:
-        if any(marks & own for own in keys):
-            return system
     top = {key for _, value in values if isinstance(value, Mapping) for key in value}
-    named = [system for system in ("mem0", "graphiti", "mcp-memory") if top & {*_LISTS[system]}]
+    keys = {key for item in _first_items(values) for key in item}
+    for system, marks in _MARKS.items():
+        if marks & keys:
+            return system
+    named = [system for system, lists in _LISTS.items() if top & {*lists}]
     if named and not keys:  # an empty store is known by the names of its lists
         return named[0]
-    shown = sorted({readable(str(key)) for own in keys or [top] for key in own})
+    shown = sorted(readable(str(key)) for key in keys or top)
     reason = f"its fields are {', '.join(shown[:_SHOWN])}" if shown else "it holds no object with fields"
     raise UnusableInput(f"Nothing in {name} shows which memory system wrote it: {reason}.", READS)
 
