@@ -26,7 +26,7 @@ from storage.connection import has_namespace
 from storage.store import Store
 
 from .printing import out, print_json, progress
-from .tables import fact_lines
+from .recall_commands import fact_lines
 
 QUESTIONS = (
     "Why did we choose Redis Streams instead of RabbitMQ?",

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.cells import cell_len
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
 
 from slowwave.common.arguments import checked_time
 from slowwave.common.lexicon.labels import Locale, is_denial, shown_relation, shown_type
 from slowwave.common.text import short_id
+from slowwave.common.types.stories import sections_of
 from slowwave.integrations.python_api import OpenMemory
 
 from .configuration import Place
 from .options import AsOf, EntityName, JsonOption, KnownAsOf, Limit, add_command
-from .printing import err, marked_statement, out, print_json, table, validity
-from .tables import (
-    history_lines,
-    print_story,
-    print_whole_story,
-    three_columns,
-)
+from .printing import err, marked_statement, out, print_json, printable, table, three_columns, validity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from rich.console import RenderableType
 
-    from slowwave.common.types import Entity, RecalledFact
+    from slowwave.common.types import Entity, RecalledFact, Story, Version
+    from slowwave.common.types.stories import StorySection
 
 SHOWN = 50
 TypesOption = Annotated[
@@ -40,6 +41,8 @@ TypesOption = Annotated[
     ),
 ]
 _TEXT_CHARS = 60
+BESIDE = 3
+"""What stands beside the text of a story takes at most this part of the terminal on either side."""
 
 
 def register(app: typer.Typer) -> None:
@@ -318,3 +321,72 @@ def episodes(
     else:
         rows = [(f"{one.started_at:%Y-%m-%d}", one.messages, one.conversation_id, one.summary or "") for one in found]
         out.print(table(f"Conversations about {name}", ("date", "messages", "conversation", "summary"), rows))
+
+
+# How histories and stories look in a terminal.
+
+
+def history_lines(title: str, versions: Sequence[Version], locale: Locale = "en") -> RenderableType:
+    """Versions of facts: when each held, its words and id; below them whether it is over, why, and by which fact.
+
+    Those of one sentence and the same days are told apart by their relations.
+    """
+    now = datetime.now(UTC)
+    rows = []
+    alike = Counter((each.fact.statement, each.fact.valid_from, each.fact.valid_to) for each in versions)
+    for version in versions:
+        fact, end = version.fact, version.ended_by
+        rows.append(
+            (
+                validity(fact.valid_from, fact.valid_to, fact.status == "active"),
+                marked_statement(fact, now),
+                short_id(fact.id),
+            )
+        )
+        if alike[fact.statement, fact.valid_from, fact.valid_to] > 1:
+            rows.append(("", f"relation: {shown_relation(fact.predicate, locale)}", ""))
+        if words := version.end:
+            rows.append(("", words, ""))
+        if end:
+            rows.append(("", f"→ {end.statement}", short_id(end.id)))
+    return three_columns(title, rows)
+
+
+def print_story(story: Story, locale: Locale = "en") -> None:
+    """The story in plain sentences: what is known, who said it, what became of it."""
+    out.print(printable(story.title), style="bold", markup=False)
+    for section in sections_of(story, locale):
+        out.print(_story_lines(section))
+    out.print(f"\n{story.id}; all that is stored of it: --full", style="dim", markup=False)
+
+
+def _story_lines(section: StorySection) -> RenderableType:
+    """A section as a grid of those of its three columns in which anything stands."""
+    cells = [(line.before, line.text, line.after) for line in section.lines]
+    used = [place for place in range(3) if place == 1 or any(row[place] for row in cells)]
+    made = Table.grid(padding=(0, 1), expand=True)
+    for place in used:
+        if place == 1:
+            made.add_column(ratio=1, overflow="fold")
+        else:
+            widest = max(cell_len(printable(row[place])) for row in cells)
+            width = min(widest, out.width // BESIDE)  # rich would take it from the text, and then from all
+            made.add_column(style="dim", no_wrap=True, width=width, justify="right" if place else "left")
+    for row in cells:
+        made.add_row(*(Text(printable(row[place])) for place in used))
+    return Group(*([Text(f"\n{section.title}", style="bold cyan")] if section.title else []), made)
+
+
+def print_whole_story(story: Story, locale: Locale = "en") -> None:
+    """All that is stored of it, as tables under the names of `--json`, each only if there is something to tell."""
+    words = {"entity_type": shown_type, "predicate": shown_relation}
+    out.print(story.title, style="bold", markup=False)
+    for name, value in story.as_json().items():
+        title = name.replace("_", " ")
+        if isinstance(value, dict) and value:
+            cells = [(key, words[key](cell, locale) if key in words else cell) for key, cell in value.items()]
+            out.print(table(title, ("", ""), cells))
+        elif isinstance(value, list | tuple) and value:
+            is_named = isinstance(value[0], dict)
+            columns = [*value[0]] if is_named else [""] * len(value[0])
+            out.print(table(title, columns, [[*row.values()] if is_named else row for row in value]))

@@ -286,10 +286,6 @@ def forget(
 
 
 def _as_document(report: Report, *, dry_run: bool) -> dict[str, Any]:
-    removed, struck = report.plan.removed(), report.plan.changed()
-    tables = {
-        each: {"removed": removed.get(each, 0), "struck": struck.get(each, 0)} for each in sorted({*removed, *struck})
-    }
     subject = report.subject
     return {
         "run": report.run,
@@ -298,7 +294,7 @@ def _as_document(report: Report, *, dry_run: bool) -> dict[str, Any]:
         "subject_id": subject.entity_id or None,
         "names": list(subject.names.listed),
         "entities": list(report.plan.entities),
-        "tables": tables,
+        "tables": {name: {"removed": removed, "struck": struck} for name, removed, struck in _rows(report)},
         "versions_dropped": report.versions,
         "files_dropped": report.files_dropped,
         "texts_before": dict(report.rows_before),
@@ -326,10 +322,15 @@ def _show_plan(report: Report) -> None:
         out.print(note, markup=False)
 
 
-def _show_rows(report: Report) -> None:
+def _rows(report: Report) -> list[tuple[str, int, int]]:
+    """Tables with their removed and changed rows."""
     removed, struck = report.plan.removed(), report.plan.changed()
-    rows = [(each, removed.get(each, 0), struck.get(each, 0)) for each in sorted({*removed, *struck})]
-    out.print(table("Rows", ("table", "removed", "changed"), [[cell or "" for cell in row] for row in rows]))
+    return [(each, removed.get(each, 0), struck.get(each, 0)) for each in sorted({*removed, *struck})]
+
+
+def _show_rows(report: Report) -> None:
+    rows = [[cell or "" for cell in row] for row in _rows(report)]
+    out.print(table("Rows", ("table", "removed", "changed"), rows))
 
 
 def _show_proof(report: Report, namespace: str) -> None:

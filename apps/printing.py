@@ -33,6 +33,8 @@ NUMBERS = (
 
 WHOLE = ("run", "id", "when", "valid", "date", "said", "at", "last", "last seen", "last read", *NUMBERS)
 """Columns that are never wrapped."""
+ONE_LINE = 100
+"""Columns from which on each fact is one line, cut where it is longer; a narrower terminal wraps it."""
 LEAST_WRAPPED = 12
 """Characters that a grid needs for each column that is wrapped."""
 LISTED_ISSUES = 20
@@ -100,6 +102,21 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], cap
     lines = [Text(title, style="bold")] if title else []
     made = (_grid if _has_room(names, cells) else _blocks)(names, cells) if cells else Text("none", style="dim")
     return Group(*lines, made, *([Text(caption, style="dim")] if caption else []))
+
+
+def three_columns(
+    title: str, rows: Sequence[tuple[str, ...]], caption: str = "", is_cut: bool | None = False
+) -> RenderableType:
+    """Rows of three cells with a wide middle one: wrapped, or cut; None cuts them on a wide terminal alone."""
+    is_cut = out.width >= ONE_LINE if is_cut is None else is_cut
+    made = Table.grid(padding=(0, 1), expand=True)
+    made.add_column(justify="right", style="dim", no_wrap=True)
+    made.add_column(ratio=1, no_wrap=is_cut, overflow="ellipsis" if is_cut else "fold")
+    made.add_column(style="dim", no_wrap=True)
+    for row in rows:
+        made.add_row(*(Text(printable(cell)) for cell in row))
+    parts = [Text(printable(title), style="bold")] if title else []
+    return Group(*parts, made, *([Text(caption, style="dim")] if caption else []))
 
 
 def _has_room(names: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from slowwave.common.arguments import TOKEN_BUDGET, checked_time
+from slowwave.common.text import short_id
+from slowwave.common.timestamps import day_of
 from slowwave.common.types import NOTHING_KNOWN
 from slowwave.integrations.python_api import GraphMode, OpenMemory
 
@@ -25,20 +28,27 @@ from .options import (
     Scope,
     add_command,
 )
-from .printing import err, out, print_json, print_text
-from .tables import (
-    SHOWN_PASSAGES,
-    Speakers,
-    fact_lines,
-    parts_lines,
-    passage_lines,
-    uncertain_table,
-)
+from .printing import err, out, print_json, print_text, table, three_columns, validity
 
 if TYPE_CHECKING:
-    from slowwave.common.types import Recollection, Reply
+    from rich.console import RenderableType
 
+    from slowwave.common.types import Passage, RecalledFact, Recollection, Reply
 
+Speakers = Mapping[tuple[str, str], str]
+"""Who said it, by conversation and message."""
+
+SHOWN_PASSAGES = 3
+LONGEST_NAME = 16
+PARTS = (
+    "words", "meaning", "overlap", "place", "search", "graph", "hops", "fused", "about", "period", "importance",
+    "recency", "company", "status", "limbic", "suspect", "episode", "diversity",
+)  # fmt: skip
+FORMULA = (
+    "search = (words + weight × meaning + overlap) / fourth root of its place in the message; fused = search + weight "
+    "× graph; score = ((fused, else search) × about + period) × limbic (importance × recency × company × status) "
+    "× suspect × episode × diversity."
+)
 OverTime = Annotated[
     bool, typer.Option("--over-time", help="Lines from the whole time: for an order, a development, a summary.")
 ]
@@ -95,7 +105,11 @@ def recall(
     if found.facts and explain:
         out.print(parts_lines(found))
     if found.uncertain:
-        out.print(uncertain_table(found.uncertain))
+        rows = [
+            (belief.statement, f"{belief.probability:.2f}", ", ".join(source.message_id for source in belief.evidence))
+            for belief in found.uncertain
+        ]
+        out.print(table("Not sure yet", ("perhaps", "probability", "said in"), rows))
 
 
 def _way_on(known_as_of: str | None) -> str:
@@ -197,3 +211,92 @@ def _cost(reply: Reply) -> str:
     if not paid.calls:
         return "answered before, nothing was paid"
     return f"{paid.tokens_in:,} tokens in, {paid.tokens_out:,} out, ${paid.usd:.4f}"
+
+
+# Facts and passages as lines, with the parts of their scores.
+
+
+def fact_lines(
+    title: str,
+    facts: Sequence[RecalledFact],
+    speakers: Speakers,
+    caption: str = "",
+    at: datetime | None = None,
+    *,
+    full: bool = False,
+) -> RenderableType:
+    """A line for each fact: since when or when, unless on the day of the message; what; who said it, on which day.
+
+    What is over at the time `at`, by default now, is marked. The `full` text is not cut, and has its score and id.
+    """
+    at = at or datetime.now(UTC)
+    rows = []
+    for n, fact in enumerate(facts, 1):
+        more = f"  {fact.score:.2f}  {short_id(fact.id)}" if full else ""
+        rows.append((str(n), _marked(fact, at), _source(fact, speakers) + more))
+    return three_columns(title, rows, caption, is_cut=False if full else None)
+
+
+def passage_lines(title: str, passages: Sequence[Passage], caption: str = "", *, full: bool = False) -> RenderableType:
+    """A line for each passage of a message: the words, who said them and on which day."""
+    rows = [("", f'"{" ".join(one.text.split())}"', _source_line(speaker_of(one), one.occurred_at)) for one in passages]
+    return three_columns(title, rows, caption, is_cut=False if full else None)
+
+
+def speaker_of(passage: Passage) -> str:
+    """Who said it; a document speaks under its file name."""
+    if passage.role == "document":
+        return passage.conversation_id.rpartition("/")[2]
+    return passage.speaker or passage.role
+
+
+def _marked(fact: RecalledFact, at: datetime) -> str:
+    """The statement after its warnings, which are not cut."""
+    marks = [
+        *(["no longer"] if fact.valid_to is not None and fact.valid_to <= at else []),
+        *filter(None, [_when(fact)]),
+        *(["doubtful"] if fact.suspect_of else []),
+        *(["disputed"] if fact.conflicts_with else []),
+    ]
+    return f"({', '.join(marks)}) {fact.statement}" if marks else fact.statement
+
+
+def _when(fact: RecalledFact) -> str:
+    """Since when, from when to when, or when it happens; empty where that is the day on which it was said."""
+    start = fact.event_at or fact.valid_from
+    first = min((source.occurred_at for source in fact.provenance if source.occurred_at), default=None)
+    if fact.valid_to is not None:
+        return validity(fact.valid_from, fact.valid_to)
+    if start is None or (first is not None and start.date() == first.date()):
+        return ""
+    return day_of(start, fact.event_precision) if fact.event_at else f"since {day_of(start, fact.event_precision)}"
+
+
+def _source(fact: RecalledFact, speakers: Speakers) -> str:
+    """Who said it first, on which day, and how many messages more say it."""
+    if not fact.provenance:
+        return ""
+    first = min(fact.provenance, key=lambda source: (str(source.occurred_at or "?"), source.conversation_id))
+    more = len(fact.provenance) - 1
+    who = speakers.get((first.conversation_id, first.message_id), "")
+    return _source_line(who, first.occurred_at) + (f" +{more}" if more else "")
+
+
+def _source_line(who: str, at: datetime | None) -> str:
+    name = who if len(who) <= LONGEST_NAME else f"{who[: LONGEST_NAME - 1]}…"
+    return " ".join(filter(None, [name, f"{at:%Y-%m-%d}" if at else ""]))
+
+
+def parts_lines(found: Recollection) -> RenderableType:
+    """How each fact came to its place: the parts of its score, in the order in which they were made."""
+    rows = []
+    for n, fact in enumerate(found.facts, 1):
+        parts = ", ".join(f"{name} {_part(fact, name)}" for name in PARTS if name in fact.parts)
+        rows.append((str(n), f"score {fact.score:.2f}: {parts}", short_id(fact.id)))
+    return three_columns("How they came to their places", rows, FORMULA)
+
+
+def _part(fact: RecalledFact, name: str) -> str:
+    """One part as it is read: counts as counts, sums of ranks with the digits that tell them apart."""
+    digits = {"place": 0, "hops": 0, "fused": 4}.get(name, 2)
+    return f"{fact.parts[name]:.{digits}f}"

@@ -77,8 +77,10 @@ def print_proposal(story: ProposalStory, rows: bool = False) -> None:
         hidden = f"… and {len(lines) - LINES} more. " if len(lines) > LINES else ""
         out.print(f"{hidden}Row by row: slowwave review show {short_id(one.id)} --rows", markup=False)
     is_split = any(name for name, _ in story.observations)
-    if rows or not (is_split or len(story.observations) > LINES):
-        _print_ask(story)
+    if story.observations and (rows or not (is_split or len(story.observations) > LINES)):
+        asked = [(name, each.statement, short_id(each.id)) for name, each in story.observations]
+        columns = ("new entity", "observation", "id")  # the first is empty, and left out, where nothing is split
+        out.print(table("The request", columns, asked, "slowwave review modify changes it"))
     if story.rests_on:
         premises = [(m.statement, short_id(m.id)) for m in story.rests_on]
         out.print(_shortened("What it rests on", ("fact", "id"), premises, RESTS, rows))
@@ -95,16 +97,6 @@ def _shortened(title: str, columns: Sequence[str], cells: Cells, limit: int, eve
     """A table of the first rows, or of all."""
     hidden = 0 if every else max(len(cells) - limit, 0)
     return table(title, columns, cells[: len(cells) - hidden], f"… and {hidden} more: --rows" if hidden else "")
-
-
-def _print_ask(story: ProposalStory) -> None:
-    """The parts that `modify` can leave out or rename."""
-    if not story.observations:
-        return
-    is_split = any(name for name, _ in story.observations)
-    columns = ("new entity", "observation", "id") if is_split else ("observation", "id")
-    rows = [(*((name,) if is_split else ()), each.statement, short_id(each.id)) for name, each in story.observations]
-    out.print(table("The request", columns, rows, "slowwave review modify changes it"))
 
 
 def _print_way_on(story: ProposalStory) -> None:

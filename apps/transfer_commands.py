@@ -179,7 +179,8 @@ def atlas(
     """Write the memory as one HTML page: map, time slider and stories."""
     from recall.atlas import AtlasLimits, atlas_data
 
-    _require_place(file)
+    if file.is_file() and MARK not in file.read_bytes()[:LOOKED_AT]:
+        raise UnusableInput(f"{file} is there, and no atlas.", "Name another file, or remove that one first.")
     limits = AtlasLimits(entities=limit, relations=4 * limit, observations=4 * limit)
     data = atlas_data(place.store(), datetime.now(UTC), limits, place.settings.recall.aspects)
     page = atlas_page(data)
@@ -207,18 +208,6 @@ def atlas(
     }  # fmt: skip
     counts = ", ".join(f"{kind}: {count:,}" for kind, count in kinds.items() if count or kind != "archived entities")
     out.print(f"{counts}; {summary['bytes'] / 1e6:.1f} MB{f'; left out: {left}' if left else ''}")
-
-
-def _require_place(file: Path) -> None:
-    """Raise unless the page can be written there."""
-    if file.is_dir():
-        raise UnusableInput(f"{file} is a folder.", f"Name a file in it, for example {file / 'atlas.html'}.")
-    if not file.absolute().parent.is_dir():
-        raise UnusableInput(f"There is no folder {file.parent}.", "Make it first, or write the page somewhere else.")
-    if file.suffix.lower() not in (".html", ".htm"):
-        raise UnusableInput(f"{file} is no name of a page.", "Name a file that ends in .html.")
-    if file.exists() and MARK not in file.read_bytes()[:LOOKED_AT]:
-        raise UnusableInput(f"{file} is there, and no atlas.", "Name another file, or remove that one first.")
 
 
 # The atlas as one HTML file: data, style and scripts inside it, and a policy under which it can load nothing else.

@@ -27,7 +27,7 @@ from storage.doctor import examine
 from storage.snapshots import numbered_rows, read_rows
 from storage.store import Store
 from storage.upkeep import stored_bytes
-from tasks.nightly.aspects import refreshed_aspects
+from tasks.nightly.groups import refreshed_aspects
 from tasks.runtime.runs import existing_run
 
 from . import data, synthetic

@@ -43,9 +43,8 @@ from tasks.ingest.inbox import (
 )
 from tasks.ingest.reading import find_new_sources, look_at, read_intakes
 from tasks.ingest.sessions import summarise_sessions
-from tasks.nightly.aspects import refreshed_aspects
-from tasks.nightly.community_refresh import note_due
 from tasks.nightly.fact_reconciliation import reconcile
+from tasks.nightly.groups import note_due, refreshed_aspects
 from tasks.nightly.open_questions import propose_overrides
 from tasks.orchestration.phases import asking, tidy
 from tasks.orchestration.tallies import IngestTally, publish_summary

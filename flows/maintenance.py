@@ -19,10 +19,9 @@ from slowwave.facts.deduplication.pairs_for_a_model import Mode
 from tasks.entities.derived import refresh_profiles
 from tasks.entities.retirement import clear_stale_flags
 from tasks.ingest.artifacts import link_artifacts
-from tasks.nightly.aspects import refreshed_aspects
-from tasks.nightly.community_refresh import refresh_communities
 from tasks.nightly.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
 from tasks.nightly.fact_reconciliation import asks_model, reconcile
+from tasks.nightly.groups import refresh_communities, refreshed_aspects
 from tasks.nightly.open_questions import MERGE, propose_pairs, withdraw_overtaken
 from tasks.nightly.scoring_and_pruning import (
     count_usage,

@@ -18,7 +18,7 @@ from slowwave.reading.ingestion.windows import Period, moment
 from storage.connection import namespaces_like
 from tasks.ingest.application import reading_of_night
 from tasks.ingest.reading import look_at
-from tasks.nightly.aspects import refreshed_aspects
+from tasks.nightly.groups import refreshed_aspects
 from tasks.orchestration.backfilling import (
     BackfillRequest,
     BackfillTally,
@@ -93,20 +93,16 @@ def _work(
     run: Run, phase: str, settings: SleepSettings, require_approval: bool, dry_run: bool
 ) -> Callable[[], Awaitable[dict[str, Any]]]:
     """The flow of a phase with what it takes: its own settings, the night's gate and retention."""
-    place: dict[str, Any] = {"namespace": run.namespace, "store": run.store}
-    when: dict[str, Any] = {"now": run.now, "dry_run": dry_run}
-    arguments: dict[str, Any] = {**when, "require_approval": require_approval}
-    shared = {"gate": settings.gate, "retention": settings.retention}
-    works: Mapping[str, Callable[[], Awaitable[dict[str, Any]]]] = {
-        "consolidate": lambda: consolidate(
-            **place, settings=settings.consolidate.model_copy(update=shared), **arguments
-        ),
-        "steward": lambda: steward(**place, settings=settings.steward.model_copy(update=shared), **arguments),
-        "decay": lambda: decay(**place, settings=settings.decay.model_copy(update=shared), **arguments),
-        "communities": lambda: communities(**place, settings=settings.communities.model_copy(update=shared), **when),
-        "upkeep": lambda: upkeep(**place, settings=settings.retention),
-    }
-    return works[phase]
+    place = {"namespace": run.namespace, "store": run.store}
+    if phase == "upkeep":
+        return partial(upkeep, **place, settings=settings.retention)
+    own = getattr(settings, phase).model_copy(update={"gate": settings.gate, "retention": settings.retention})
+    how: dict[str, Any] = {**place, "settings": own, "now": run.now, "dry_run": dry_run}
+    if phase == "communities":
+        return partial(communities, **how)
+    works: Mapping[str, Callable[..., Awaitable[dict[str, Any]]]]
+    works = {"consolidate": consolidate, "steward": steward, "decay": decay}
+    return partial(works[phase], **how, require_approval=require_approval)
 
 
 # Fleet: one night for each of many namespaces.

@@ -13,8 +13,7 @@ from slowwave.common.settings import DEFAULT_EMBEDDER, ReembedSettings, ReportSe
 from slowwave.review.proposals import Person
 from tasks.entities.derived import link_entities
 from tasks.entities.retirement import restore as bring_back
-from tasks.nightly.gate import check_recall
-from tasks.orchestration.phases import conclude
+from tasks.orchestration.phases import check_recall, conclude, freeze_probes
 from tasks.people.reporting import (
     ProposedSplits,
     examine_store,
@@ -37,7 +36,6 @@ from tasks.transfer.reembedding import (
     check_alone,
     drop_staging,
     fill_vectors,
-    freeze_old,
     has_links,
     publish_vectors,
     stage_vectors,
@@ -214,9 +212,10 @@ async def reembed(
         elif dry_run:
             tally.surveyed(*texts_to_embed(run, model))
         else:
-            staged = await stage_vectors(run, model, settings)
-            frozen = freeze_old(run, settings)
-            tally.published(publish_vectors(run, model, settings, staged))
+            embedded = await stage_vectors(run, model, settings)
+            frozen = freeze_probes(run, settings.gate)
+            rows, late = publish_vectors(run, model, settings)
+            tally.published(rows, embedded + late)
         after = replace(run, embedder=model) if tally.is_published else run
         if tally.is_published:
             drop_staging(after)

@@ -72,7 +72,7 @@ def consolidation_report(
     sizes = rules.weigh_size(scan_entities(snapshot, rules.early(settings.split), now), settings.split)
     entities, usage = _entities(snapshot, sizes), reads_so_far(snapshot)
     scores = weigh(entities, usage, _relations(snapshot, now), now, settings.use)
-    archival = rules.archival_candidates(entities, scores, usage, now)
+    archival = rules.archival_candidates(entities, scores, usage)
     flagged = rules.flagged_observations(_flagged(snapshot, now), entities)
     ids = [each["entity_id"] for each in archival]
     stale = rules.stale_entities(entities, usage, ids, settings, now, unread_for)
@@ -151,7 +151,6 @@ def _alike(snapshot: Snapshot, active: pl.DataFrame, now: datetime) -> list[dict
             "entity_id": found.entity_id, "entity_name": found.entity, "access_count": reads[found.entity_id],
             "total_observations": found.total_observations, "duplicates_found": found.duplicates_found,
             "pairs": [_pair(each) for each in found.pairs],
-            "recommendation": f"Judge them: {rules.command('duplicates', found.entity)}",
         }
         for found in duplicates_among(snapshot, now, names, PAIRS_EACH)
         if found.duplicates_found

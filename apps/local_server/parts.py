@@ -19,8 +19,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from http.client import HTTPException
 from pathlib import Path
@@ -70,21 +70,11 @@ def running(setup: Setup, part: Part) -> dict[str, Any] | None:
         if _take(file, fcntl.LOCK_SH):  # so that one who looks does not look like the part to another
             return None
         found: dict[str, Any] = json.loads(file.read() or "null") or {}
-    # Who has just taken the lock has not said yet who it is: the file is empty, or of a process that is gone.
-    started = started_at(found["pid"]) if found else None
-    return found if started and found.get("started", started) == started else None
-
-
-def started_at(pid: int) -> str | None:
-    """When a process began, in the words of this system: its id alone may be that of another process by now."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
-    except OSError:
-        if Path("/proc/self/stat").exists():
-            return None
-    alike = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
-    command = ["ps", "-o", "lstart=", "-p", str(pid)]  # macOS
-    return subprocess.run(command, env=alike, capture_output=True, text=True, check=False).stdout.strip() or None
+    with suppress(KeyError, ProcessLookupError):
+        # Who has just taken the lock has not said yet who it is: the file is empty, or of a process that is gone.
+        os.kill(found["pid"], 0)
+        return found
+    return None
 
 
 def is_healthy(setup: Setup) -> bool:
@@ -161,21 +151,14 @@ def start_all(setup: Setup) -> bool:
     where a part does not start: with the end of its log, after which nothing is left of what this call started.
     """
     setup.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _only_one(setup):
+    with (setup.folder / "starting.lock").open("a", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # another `slowwave up` on this port waits, and then finds it up
         if _start_missing(setup):
             return True
         done = subprocess.run(setup.command("deployments"), capture_output=True, text=True, check=False)
         if done.returncode:
             raise SlowwaveError("The deployments could not be brought up to date.", done.stderr.strip())
         return False
-
-
-@contextmanager
-def _only_one(setup: Setup) -> Iterator[None]:
-    """Inside, no other `slowwave up` starts anything on this port: it waits, and then finds it up."""
-    with (setup.folder / "starting.lock").open("a", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _start_missing(setup: Setup) -> bool:
@@ -319,9 +302,8 @@ def _hold_lock(setup: Setup, part: Part) -> None:
         time.sleep(LOOKS_EVERY_S)
     file.truncate(0)
     since = datetime.now(UTC).isoformat()
-    pid = os.getpid()
-    me = {"pid": pid, "started": started_at(pid), "since": since, "options": setup.options}
-    json.dump({**me, "prefect": installed_prefect()}, file)
+    me = {"pid": os.getpid(), "since": since, "options": setup.options, "prefect": installed_prefect()}
+    json.dump(me, file)
     file.flush()
     os.set_inheritable(os.dup(file.fileno()), True)
 

@@ -9,7 +9,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -97,13 +96,9 @@ def make_app(
     def unknown(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
         path, is_document = request.scope["path"], request.scope["path"].startswith(API)
-        if status == 405:
-            problem = SlowwaveError(
-                f"{path} takes no {request.method}.", "Open one of the pages, or see docs/serve.md."
-            )
-        else:
-            way_out = "See docs/serve.md for all addresses." if is_document else "Choose one of the pages above."
-            problem = SlowwaveError(f"There is no {'document' if is_document else 'page'} {path}.", way_out)
+        nothing = f"There is no {'document' if is_document else 'page'} {path}."
+        wrong = f"{path} takes no {request.method}." if status == 405 else nothing
+        problem = SlowwaveError(wrong, "docs/serve.md lists all addresses.")
         answer = problem_document(problem, status) if is_document else site.problem(request, problem)
         answer.status_code = status
         answer.headers.update(getattr(error, "headers", None) or {})
@@ -116,7 +111,9 @@ def make_app(
             Mount("/static", StaticFiles(directory=FOLDER / "static"), name="static"),
             Route(MCP, agents),
         ],
-        middleware=[_access(verifier, allowed, site, codes or LoginCodes())],
+        middleware=[
+            Middleware(Access, verifier=verifier, names=allowed, login=site.login, codes=codes or LoginCodes())
+        ],
         exception_handlers={404: unknown, 405: unknown},
         lifespan=lambda _: agents.router.lifespan_context(agents),  # type: ignore[arg-type]
     )
@@ -124,10 +121,6 @@ def make_app(
 
 def _routes(listed: Sequence[tuple[str, str, Handler]], made: Callable[[Handler], object]) -> list[BaseRoute]:
     return [Route(path, made(handler), methods=[method]) for method, path, handler in listed]  # type: ignore[arg-type]
-
-
-def _access(verifier: OneToken, names: TransportSecuritySettings, site: Site, codes: LoginCodes) -> Middleware:
-    return Middleware(Access, verifier=verifier, names=names, login=site.login, codes=codes)
 
 
 def serve(

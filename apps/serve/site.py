@@ -117,12 +117,12 @@ class Site:
 
 def pages(site: Site, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     """What answers a request with a page; it works in a thread, as reads and writes block."""
-    return _endpoint(site, handler, _fields, site.problem)
+    return _endpoint(site, handler, form, site.problem)
 
 
 def documents(site: Site, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     """What answers a request with one JSON document."""
-    return _endpoint(site, handler, _keys, lambda _, error: problem_document(error, _status_of(error)))
+    return _endpoint(site, handler, document, lambda _, error: problem_document(error, _status_of(error)))
 
 
 def _endpoint(
@@ -147,20 +147,12 @@ def _endpoint(
 
     async def answer(request: Request) -> Response:
         try:
-            values = await read(request)
+            values = await read(request) if request.method == "POST" else request.query_params
         except SlowwaveError as error:
             return await run_in_threadpool(problem, request, error)
         return await run_in_threadpool(work, request, values)
 
     return answer
-
-
-async def _fields(request: Request) -> Values:
-    return request.query_params if request.method != "POST" else await form(request)
-
-
-async def _keys(request: Request) -> Values:
-    return request.query_params if request.method != "POST" else await document(request)
 
 
 def problem_document(error: SlowwaveError, status: int) -> Response:

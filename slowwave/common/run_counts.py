@@ -163,12 +163,9 @@ class RunCount(StrEnum):
     ITEMS_ABOUT_NOBODY = "items about nobody", "items dropped because they name nobody"
     ITEMS_WITH_ORDERS = "items that give orders", "items refused because they give orders"
 
-    SOURCE_TEXTS_READ = "source texts read"
-
     TEXTS_WITH_SECRETS = "texts with secrets taken out", "texts with secrets removed"
     DIFFERENT_TEXTS = "different texts"
     TEXTS_EMBEDDED = "texts embedded"
-    TEXTS_STAGED_BEFORE = "texts staged before", "texts embedded by an earlier run"
     TEXTS_TO_EMBED = "texts to embed"
 
     ROWS_IMPORTED = "rows imported", "", IN_SHORT

@@ -14,10 +14,10 @@ from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from slowwave.common.errors import Refused, TookTooLong, UnusableInput
+from slowwave.common.errors import Refused, UnusableInput
 from slowwave.integrations.python_api import OpenMemory
 
-from .shared import checked_memory, library, read_or
+from .shared import checked_memory, library, read_or, recalled
 
 with library("langgraph", "langgraph"):
     from langgraph.store.base import (
@@ -132,11 +132,9 @@ class SlowwaveStore(BaseStore):
         """
         k = 2 * wanted
         while True:
-            recalled = self._memory.recall(query, k, only="facts")
-            if recalled.is_timed_out:
-                raise TookTooLong("The search took longer than it may.", "Increase recall_timeout_ms of [recall].")
-            scores = {fact.id: fact.score for fact in recalled.facts if fact.id in among}
-            if len(scores) >= min(wanted, len(among)) or len(recalled.facts) < k:
+            found = recalled(self._memory, query, k)
+            scores = {fact.id: fact.score for fact in found if fact.id in among}
+            if len(scores) >= min(wanted, len(among)) or len(found) < k:
                 return scores
             if k >= MOST_RECALLED:
                 rest = self._memory.likeness(query, [fact for fact in among if fact not in scores])
@@ -229,9 +227,7 @@ def _items(rows: Iterable[dict[str, Any]], before: Mapping[Place, _Kept]) -> dic
         is_live = row["status"] == "active" and row["expired_at"] is None
         if is_live and (parsed := known.get(row["id"]) or _parsed(row["statement"])):
             (namespace, key), value = parsed
-            item = Item(
-                value=value, key=key, namespace=namespace, created_at=born, updated_at=row["created_at"]
-            )  # fmt: skip
+            item = Item(value=value, key=key, namespace=namespace, created_at=born, updated_at=row["created_at"])
             older = found.get((namespace, key))
             others = (*older.others, older.fact) if older else ()
             found[namespace, key] = _Kept(item, row["id"], row["statement"], others)

@@ -16,11 +16,11 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
-from slowwave.common.errors import Refused, TookTooLong, UnknownName, UnusableInput
+from slowwave.common.errors import Refused, UnknownName, UnusableInput
 from slowwave.common.types import RecalledFact
 from slowwave.integrations.python_api import OpenMemory, open_memory
 
-from .shared import dated, read_or
+from .shared import dated, read_or, recalled
 
 SCOPES = ("user_id", "agent_id", "run_id")
 """The ids of mem0; the first one given names the namespace, the others the conversation."""
@@ -122,7 +122,7 @@ class Memory:
         **ids: Any,
     ) -> dict[str, list[Item]]:
         """The live memories of a user, those that were stored last first; ids may stand in `filters` or alone."""
-        scope = _scope({**_flat(filters), **ids})
+        scope = _scope({**(filters or {}), **ids})
         found = self._read(scope.namespace, lambda memory: memory.facts(None)[1], NO_FACTS)
         chosen = _distinct(filter(scope.covers, found))[: top_k or limit or 100]
         return {"results": self._items(scope.namespace, chosen)}
@@ -141,9 +141,9 @@ class Memory:
         **ids: Any,
     ) -> dict[str, list[Item]]:
         """The memories that answer a query, best first; `score` is that of recall, not a cosine."""
-        scope, k = _scope({**_flat(filters), **ids}), top_k or limit or 20
+        scope, k = _scope({**(filters or {}), **ids}), top_k or limit or 20
         wanted = 4 * k if scope.conversation else 2 * k  # some say the same, some are of other conversations
-        found = self._read(scope.namespace, lambda memory: _recalled(memory, query, wanted), NO_FACTS)
+        found = self._read(scope.namespace, lambda memory: recalled(memory, query, wanted), NO_FACTS)
         chosen = [fact for fact in _distinct(filter(scope.covers, found)) if fact.score >= (threshold or 0.0)][:k]
         items = self._items(scope.namespace, chosen)
         return {"results": [item | {"score": fact.score} for item, fact in zip(items, chosen, strict=True)]}
@@ -262,13 +262,6 @@ class Memory:
         ]
 
 
-def _recalled(memory: OpenMemory, query: str, k: int) -> tuple[RecalledFact, ...]:
-    found = memory.recall(query, k, only="facts")
-    if found.is_timed_out:
-        raise TookTooLong("The search took longer than it may.", "Increase recall_timeout_ms of [recall].")
-    return found.facts
-
-
 def _learn(memory: OpenMemory, scope: _Scope, turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     learned = memory.ingest(dated(turns), urlencode(scope.conversation) or None)
     changes = [(each, "ADD") for each in learned.learned] + [(each, "DELETE") for each in learned.ended]
@@ -285,25 +278,6 @@ def _turn(message: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(message, Mapping) or "content" not in message:
         raise UnusableInput(f"{message!r} is no message.", "A message is a dict with `role` and `content`.")
     return {"role": "user", **message}
-
-
-def _flat(filters: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Filters without AND, whose parts all hold; `UnusableInput` for OR, NOT and an AND that has no list."""
-    pairs: list[tuple[str, Any]] = []
-    for name, value in (filters or {}).items():
-        if name in ("OR", "NOT"):
-            raise UnusableInput(f"There is no filter {name!r}.", "Ask once for each id, and join the answers.")
-        if name != "AND":
-            pairs.append((name, value))
-            continue
-        if not isinstance(value, list) or not all(isinstance(part, Mapping) for part in value):
-            raise UnusableInput("AND has no list of filters.", 'Write {"AND": [{"user_id": "ana"}, …]}.')
-        pairs += [pair for part in value for pair in _flat(part).items()]
-    flat: dict[str, Any] = {}
-    for name, value in pairs:
-        if flat.setdefault(name, value) != value:
-            raise UnusableInput(f"{name} is both {flat[name]!r} and {value!r}.", "Ask once for each id.")
-    return flat
 
 
 def _scope(given: Mapping[str, Any]) -> _Scope:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from slowwave.common.errors import NoStoreYet, UnknownName, UnusableInput
+from slowwave.common.errors import NoStoreYet, TookTooLong, UnknownName, UnusableInput
+from slowwave.common.types import RecalledFact
 from slowwave.integrations.python_api import OpenMemory
 
 T = TypeVar("T")
@@ -57,6 +58,14 @@ def read_or(nothing: T, read: Callable[[], T], *, is_warned: bool = True) -> T:
         if error.kind != "namespace":
             raise
         return nothing
+
+
+def recalled(memory: OpenMemory, query: str, k: int) -> tuple[RecalledFact, ...]:
+    """The facts of a recall; `TookTooLong` where it took longer than it may."""
+    found = memory.recall(query, k, only="facts")
+    if found.is_timed_out:
+        raise TookTooLong("The search took longer than it may.", "Increase recall_timeout_ms of [recall].")
+    return found.facts
 
 
 def block_for(memory: OpenMemory, query: str, token_budget: int) -> str:

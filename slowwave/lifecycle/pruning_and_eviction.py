@@ -204,13 +204,12 @@ def removable(entities: pl.DataFrame, known: pl.Series, mentioned: pl.Series, cu
 class CapPlan:
     """Which entities go, in this order (ENTITIES and `degree`), and which facts with them (id, entity_id).
 
-    `active` is how many there were; `left_over` how many are too many still, because all others are pinned.
+    `active` is how many there were.
     """
 
     entities: pl.DataFrame
     facts: pl.DataFrame
     active: int = 0
-    left_over: int = 0
 
     def __len__(self) -> int:
         return len(self.entities)
@@ -234,7 +233,7 @@ def plan_cap(entities: pl.DataFrame, facts: pl.DataFrame, most: int) -> CapPlan:
     named = _ends(facts.filter(pl.col("kind").is_null() | ~pl.col("kind").is_in(KEPT_KINDS)), ENDS)
     order = gone.select(entity_id="id").with_row_index("place")
     facts_gone = named.join(order, on="entity_id").sort("place", "id").unique("id", keep="first", maintain_order=True)
-    return CapPlan(gone, facts_gone.select("id", "entity_id"), len(active), excess - len(gone))
+    return CapPlan(gone, facts_gone.select("id", "entity_id"), len(active))
 
 
 def _kept(entities: pl.DataFrame, facts: pl.DataFrame) -> pl.Series:
@@ -262,10 +261,10 @@ def _ends(facts: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     return pl.concat(parts).drop_nulls("entity_id").unique()
 
 
-def move_decisions(facts: pl.Series, days: float, now: datetime) -> pl.DataFrame:
-    """One row for each of these facts that is to move to the archive."""
+def move_decisions(facts: pl.Series, days: float, now: datetime, action: str = "move") -> pl.DataFrame:
+    """One row for each of these facts that is to move to the archive, or to be deleted."""
     reason = f"It was over for more than {days:g} days."
-    return _decisions([(id_, {"expired_edge_retention_days": days}, reason) for id_ in facts], now, "move")
+    return _decisions([(id_, {"expired_edge_retention_days": days}, reason) for id_ in facts], now, action)
 
 
 def orphan_decisions(orphans: pl.DataFrame, days: float, now: datetime, action: str = "archive") -> pl.DataFrame:

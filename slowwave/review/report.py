@@ -2,10 +2,10 @@
 
 Frames in, rows out; nothing here changes anything. Entities come as ENTITIES: all that are merged into no other.
 
-A row is plain data in the names of sofia's `consolidation_report`, with a `recommendation`: a sentence that names the
-next command. `entity_name` (`name` of a split candidate) is that by which commands find the entity alone: its name,
-where others have the same one `name (type)`, and where that is shared, too, its id. A count of observations is of those
-of entities that are not archived.
+A row is plain data in the names of sofia's `consolidation_report`; split candidates and large entities have a
+`recommendation`, a sentence that names the next command. `entity_name` (`name` of a split candidate) is that by which
+commands find the entity alone: its name, where others have the same one `name (type)`, and where that is shared, too,
+its id. A count of observations is of those of entities that are not archived.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ ARCHIVED = "archived"
 PREVIEW = 80
 NEAR, BEYOND = 1.0, 1.5
 """From these ratios on a large entity is near its threshold, and is to be evaluated for a split (S0-21)."""
-_LOOK = "Look at it: {}. Let go of what no longer matters: {} ID"
 
 
 def called_names(names: pl.Series, types: pl.Series, ids: pl.Series) -> pl.Series:
@@ -184,14 +183,14 @@ def stale_entities(
     is_unread = pl.coalesce("last_access_at", "created_at") < now - timedelta(days=stale_days)
     is_rare = pl.col("access_count").fill_null(0) <= settings.stale_max_access
     rows = with_reads.filter(is_unread & is_rare & _is_current()).with_columns(
-        days=_days("last_access_at", now), age=_days("created_at", now), is_archival=pl.col("id").is_in(list(archival))
+        days=_days("last_access_at", now), is_archival=pl.col("id").is_in(list(archival))
     )
     order = rows.sort("last_access_at", "created_at", "name", "id", nulls_last=False)
     return [
         {
             **_named(row), "status": row["status"] or "active", "created_at": _time(row["created_at"]),
             "last_access": _time(row["last_access_at"]), "access_count": row["access_count"] or 0,
-            "days_since_access": row["days"], "archival_candidate": row["is_archival"], "recommendation": _unread(row),
+            "days_since_access": row["days"], "archival_candidate": row["is_archival"],
         }
         for row in order.iter_rows(named=True)
     ]  # fmt: skip
@@ -216,21 +215,7 @@ def _days(column: str, now: datetime) -> pl.Expr:
     return (pl.lit(now, dtype=frames.TIME) - pl.col(column)).dt.total_days().clip(lower_bound=0)
 
 
-def _unread(row: Row) -> str:
-    if row["last_access_at"] is None:
-        seen = f"Never read in the {row['age']} days since it was made."
-    else:
-        seen = f"Not read for {row['days']} days."
-    if row["pinned"]:
-        return f"{seen} It is pinned and stays: {command('facts', row['called'])}"
-    return f"{seen} {_look(row['called'])}"
-
-
-def _look(called: str) -> str:
-    return _LOOK.format(command("facts", called), command("retire", called))
-
-
-def archival_candidates(entities: pl.DataFrame, scores: pl.DataFrame, usage: pl.DataFrame, now: datetime) -> list[Row]:
+def archival_candidates(entities: pl.DataFrame, scores: pl.DataFrame, usage: pl.DataFrame) -> list[Row]:
     """Entities with observations that weigh nothing any more, the longest unread first; no pinned one (S0-22).
 
     Importance is from 0 to 1.38. `scores` are ENTITY_SCORES as of `now`.
@@ -239,12 +224,11 @@ def archival_candidates(entities: pl.DataFrame, scores: pl.DataFrame, usage: pl.
     candidates = entities.filter(_is_current()).join(weighed, on="id")
     candidates = candidates.join(usage.select("id", "last_access_at"), on="id", how="left")
     since = pl.coalesce("last_access_at", "created_at")
-    rows = candidates.with_columns(since=since).with_columns(days=_days("since", now)).sort("since", "name", "id")
+    rows = candidates.with_columns(since=since).sort("since", "name", "id")
     return [
         {
             **_named(row), "importance": round(row["importance"], 4), "temporal": round(row["temporal"], 4),
             "last_access": _time(row["last_access_at"]),
-            "recommendation": f"Of no weight, and nobody read it for {row['days']} days. {_look(row['called'])}",
         }
         for row in rows.iter_rows(named=True)
     ]  # fmt: skip
@@ -264,16 +248,9 @@ def suspects(facts: pl.DataFrame, entities: pl.DataFrame) -> list[Row]:
         {
             "id": row["id"], "content": row["statement"] or "", "entity_id": row["owner_entity_id"],
             "entity_name": row["called"], "suspect_of": row["suspect_of"], "leans_on": row["leans_on"] or "",
-            "recommendation": _doubt(row),
         }
         for row in rows.iter_rows(named=True)
     ]  # fmt: skip
-
-
-def _doubt(row: Row) -> str:
-    gone = command("retire", row["called"], row["id"]) if row["called"] else ""
-    story = f"What it leans on no longer holds: {command('why', row['id'])}"
-    return f"{story}. If it does not hold either: {gone}" if gone else story
 
 
 # The report as tables: what each section shows, and which command comes next (S0-17).

@@ -1,10 +1,8 @@
 """What a nightly run does; `ingest` uses the parts that a first look needs. In the order in which they run:
 
-- `gate`: the same questions before and after; a run that made recall worse is undone
 - `fact_reconciliation`: duplicate facts are merged, outdated ones end (flow `consolidate`)
 - `open_questions`: what rules leave open becomes proposals
 - `scoring_and_pruning`: use is counted, facts are scored, unused ones are archived, near-duplicates merged (`steward`)
 - `eviction`: old facts and entities move to the archive (flow `decay`)
-- `community_refresh`: groups are found and summarised (flow `communities`)
-- `aspects`: scores of aspects
+- `groups`: communities are found and summarised (flow `communities`), aspects are scored
 """

@@ -7,13 +7,13 @@ questions about the past from `facts_archive`, and an archived entity comes back
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import polars as pl
 
-from slowwave.common import frames
+from recall.proposals import texts_of
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.entrenchment import ENDS
 from slowwave.common.run_counts import RunCount
@@ -33,7 +33,7 @@ from slowwave.lifecycle.pruning_and_eviction import (
 from slowwave.review.proposals import ProposalNote
 from storage.changes import FACT_TABLES
 from storage.rows import quoted
-from storage.snapshots import Reading, Snapshot
+from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.entities.retirement import (
     delete_entities,
@@ -74,9 +74,9 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
     action, counted_as = (
         ("move", RunCount.FACTS_MOVED_TO_ARCHIVE) if purge is None else ("delete", RunCount.FACTS_DELETED)
     )
-    decisions = _fact_decisions(snapshot, ids, action)
+    days = settings.expired_edge_retention_days
     if dry_run:
-        return _outcome({counted_as: len(ids)}, decisions)
+        return _outcome({counted_as: len(ids)}, eviction.move_decisions(ids, days, run.now, action), snapshot)
     gone, writing = [ids.clear()], run if purge is None else _as_erasure(run, ids)
     for start in range(0, len(ids), FACTS_AT_ONCE):
         with store_of(writing).commit(run.id, "decay.facts", run.now) as tx:
@@ -87,17 +87,23 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
                 tx.delete("facts", still)
             else:
                 delete_facts(tx, purge, still)
-            tx.upsert("decisions", _move_decisions(run, settings, still, action))
+            tx.upsert("decisions", _move_decisions(run, days, still, action))
             gone.append(still)
     done = _without_waiting(run, pl.concat(gone), *places)
-    if run.proposes is not None:
-        decisions = _fact_decisions(snapshot, done, action)
-    return _outcome({counted_as: len(done)}, decisions)
+    return _outcome({counted_as: len(done)}, eviction.move_decisions(done, days, run.now, action), snapshot)
 
 
-def _outcome(counts: Mapping[RunCount, int], decisions: Sequence[DecisionSummary]) -> TaskResult:
-    """What went, or under `dry_run` would go, and the first ten of it."""
-    return TaskResult({what: number for what, number in counts.items() if number}, tuple(decisions[:SHOWN]))
+def _outcome(counts: Mapping[RunCount, int], decisions: pl.DataFrame, before: Reading) -> TaskResult:
+    """What went, or under `dry_run` would go, and the first ten DECISIONS, in the words of the state before."""
+    shown = decisions.head(SHOWN)
+    about = pl.concat([shown["subject_id"], shown["ids_in"].explode().drop_nulls()])
+    beliefs = before.by_ids("pending_beliefs", about, ["id", "statement"])
+    words = {**texts_of(before, about), **dict(beliefs.iter_rows())}
+    rows = []
+    for action, subject, ids, reason in shown.select("action", "subject_id", "ids_in", "reason").iter_rows():
+        first, *others = [words[each] for each in ids or () if each in words] or [words.get(subject, subject)]
+        rows.append(DecisionSummary(action, first, reason, tuple(others)))
+    return TaskResult({what: number for what, number in counts.items() if number}, tuple(rows))
 
 
 def _as_erasure(run: Run, ids: pl.Series) -> Run:
@@ -129,34 +135,15 @@ def _out_of_use(reading: Reading, where: str, places: Sequence[str], ids: pl.Ser
     return free.sort(pl.coalesce("expired_at", "updated_at"), "id")["id"]
 
 
-def _move_decisions(run: Run, settings: DecaySettings, ids: pl.Series, action: str) -> pl.DataFrame:
-    if ids.is_empty():
-        return frames.empty(frames.DECISIONS)
-    if run.proposes is not None and action == "move":
-        return eviction.move_decisions(ids, settings.expired_edge_retention_days, run.now)
-    days = settings.expired_edge_retention_days
+def _move_decisions(run: Run, days: float, ids: pl.Series, action: str) -> pl.DataFrame:
+    """One decision that counts the facts; one for each of them where each move waits for a person."""
+    if ids.is_empty() or (run.proposes is not None and action == "move"):
+        return eviction.move_decisions(ids, days, run.now, action)
     where = "moved to the archive" if action == "move" else "deleted for good"
-    row = decision(
-        action,
-        run.id,
-        ids.to_list() if action == "delete" else [],
-        None,
-        f"{len(ids)} facts that were over for more than {days:g} days were {where}.",
-        run.now,
-        {"facts": len(ids), "expired_edge_retention_days": days},
-        key=(ids[0],),
-    )
-    return decision_frame([row])
-
-
-def _fact_decisions(reading: Reading, ids: pl.Series, action: str) -> tuple[DecisionSummary, ...]:
-    columns = ["id", "statement", "status", "status_reason", "expired_at"]
-    rows = pl.concat([reading.by_ids(name, ids.head(SHOWN), columns) for name in FACT_TABLES])
-    rows = rows.sort("expired_at", "id", nulls_last=True)
-    return tuple(
-        DecisionSummary(action, statement or id_, f"It is {status}: {why}" if why else f"It is {status}.")
-        for id_, statement, status, why, _ in rows.iter_rows()
-    )
+    reason = f"{len(ids)} facts that were over for more than {days:g} days were {where}."
+    seen = {"facts": len(ids), "expired_edge_retention_days": days}
+    listed = ids.to_list() if action == "delete" else []
+    return decision_frame([decision(action, run.id, listed, None, reason, run.now, seen, key=(ids[0],))])
 
 
 def _among(rows: pl.DataFrame, ids: pl.Series) -> pl.DataFrame:
@@ -180,7 +167,8 @@ def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False)
         _archive_entities(tx, rows["id"])
         tx.upsert("decisions", eviction.orphan_decisions(rows, days, run.now))
 
-    erasing = run if run.proposes is None else _as_erasure(run, gone(store_of(run).snapshot())["id"])
+    before = store_of(run).snapshot()
+    erasing = run if run.proposes is None else _as_erasure(run, gone(before)["id"])
     removed = decide_and_write(erasing, "decay.orphans", gone, remove, dry_run=dry_run)
     archived = decide_and_write(
         run, "decay.orphans", partial(_orphans, run=run, settings=settings), archive, dry_run=dry_run
@@ -189,7 +177,11 @@ def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False)
         archived = _among(archived, _without_waiting(run, archived["id"], "entities", where=IN_USE))
         removed = _among(removed, _without_waiting(run, removed["id"], "entities"))
     counts = {RunCount.ENTITIES_ARCHIVED: len(archived), RunCount.ENTITIES_DELETED: len(removed)}
-    return _outcome(counts, [*_entity_decisions("archive", archived), *_entity_decisions("delete", removed)])
+    decided = [
+        eviction.orphan_decisions(rows, days, run.now, action)
+        for rows, action in ((archived, "archive"), (removed, "delete"))
+    ]
+    return _outcome(counts, pl.concat(decided), before)
 
 
 def _orphans(reading: Reading, run: Run, settings: DecaySettings) -> pl.DataFrame:
@@ -230,14 +222,6 @@ def _archive_entities(tx: Transaction, ids: pl.Series) -> None:
     tx.upsert("entities", whole.with_columns(status=pl.lit(ARCHIVED)))
 
 
-def _entity_decisions(action: str, entities: pl.DataFrame) -> list[DecisionSummary]:
-    rows = entities.head(SHOWN).select("name", "entity_type", "seen_at")
-    return [
-        DecisionSummary(action, f"{name} ({kind})", f"Last seen {seen:%Y-%m-%d}." if seen else "It was never seen.")
-        for name, kind, seen in rows.iter_rows()
-    ]
-
-
 @task("cap entities")
 def cap_entities(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> TaskResult:
     """Archive the least related entities beyond `max_entities` (0: no limit), and what is known of them (S2-53, T23).
@@ -251,27 +235,16 @@ def cap_entities(run: Run, settings: DecaySettings, *, dry_run: bool = False) ->
     def write(tx: Transaction, plan: CapPlan) -> None:
         _evict(tx, run, settings, plan)
 
+    before = store_of(run).snapshot()
     plan = decide_and_write(run, "decay.entities", decide, write, dry_run=dry_run)
-    if dry_run or not len(plan):
-        return _capped(plan, plan.entities, plan.facts["id"])
-    facts = plan.facts["id"]
-    renew_profiles(run, store_of(run).snapshot().by_ids("facts", facts, ["owner_entity_id"])["owner_entity_id"])
-    gone = _without_waiting(run, plan.entities["id"], "entities", where=IN_USE)
-    archived = _without_waiting(run, facts, "facts", where="status = 'active'")
-    return _capped(plan, _among(plan.entities, gone), archived)
-
-
-def _capped(plan: CapPlan, entities: pl.DataFrame, facts: pl.Series) -> TaskResult:
-    """What the cap comes to, where these went."""
+    facts, entities = plan.facts["id"], plan.entities["id"]
+    if len(plan) and not dry_run:
+        renew_profiles(run, before.by_ids("facts", facts, ["owner_entity_id"])["owner_entity_id"])
+        entities = _without_waiting(run, entities, "entities", where=IN_USE)
+        facts = _without_waiting(run, facts, "facts", where="status = 'active'")
     counts = {RunCount.FACTS_ARCHIVED: len(facts), RunCount.ENTITIES_ARCHIVED: len(entities)}
-    return _outcome(counts, [*_left_over_decisions(plan), *_entity_decisions("archive", entities)])
-
-
-def _left_over_decisions(plan: CapPlan) -> list[DecisionSummary]:
-    if not plan.left_over:
-        return []
-    why = "They are pinned, or something is known of them that never goes."
-    return [DecisionSummary("keep", f"{plan.left_over} entities beyond the cap", why)]
+    gone = replace(plan, entities=_among(plan.entities, entities))
+    return _outcome(counts, eviction.cap_decisions(gone, settings.max_entities, run.now), before)
 
 
 def _cap(reading: Reading, run: Run, settings: DecaySettings) -> CapPlan:
@@ -302,24 +275,26 @@ def cap_beliefs(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> 
     """
 
     def decide(reading: Reading) -> _Dropped:
-        return _Dropped(_beliefs_beyond_caps(reading, run, settings), _expired_pairs(reading, run))
+        beliefs = crowded_out(reading.frame("pending_beliefs", PENDING, _BELIEF), settings.beliefs, run.now)
+        return _Dropped(beliefs, _expired_pairs(reading, run))
 
     def write(tx: Transaction, dropped: _Dropped) -> None:
         hints = tx.by_ids("belief_evidence", dropped.beliefs["id"], ["id"], key="belief_id")
         tx.delete("belief_evidence", hints["id"])
         tx.delete("pending_beliefs", dropped.beliefs["id"])
         tx.delete("pair_decisions", dropped.pairs["id"])
-        tx.upsert("decisions", eviction_rows(dropped.beliefs, settings.beliefs, run.now))
-        tx.upsert("decisions", _expiry_decisions(dropped.pairs, run))
+        tx.upsert("decisions", decided(dropped.beliefs, dropped.pairs))
 
+    def decided(beliefs: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
+        return pl.concat([eviction_rows(beliefs, settings.beliefs, run.now), _expiry_decisions(pairs, run)])
+
+    before = store_of(run).snapshot()
     dropped = decide_and_write(run, "decay.beliefs", decide, write, dry_run=dry_run)
     beliefs, pairs = dropped.beliefs, dropped.pairs
     if not dry_run:
         beliefs = _among(beliefs, _without_waiting(run, beliefs["id"], "pending_beliefs"))
-    decisions = [DecisionSummary("drop", *row) for row in beliefs.select("statement", "reason").head(SHOWN).iter_rows()]
-    if len(pairs):
-        decisions += _pair_decisions(store_of(run).snapshot(), pairs)
-    return _outcome({RunCount.BELIEFS_DROPPED: len(beliefs), RunCount.CONFLICTS_EXPIRED: len(pairs)}, decisions)
+    counts = {RunCount.BELIEFS_DROPPED: len(beliefs), RunCount.CONFLICTS_EXPIRED: len(pairs)}
+    return _outcome(counts, decided(beliefs, pairs), before)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -331,10 +306,6 @@ class _Dropped:
 
     def __len__(self) -> int:
         return len(self.beliefs) + len(self.pairs)
-
-
-def _beliefs_beyond_caps(reading: Reading, run: Run, settings: DecaySettings) -> pl.DataFrame:
-    return crowded_out(reading.frame("pending_beliefs", PENDING, _BELIEF), settings.beliefs, run.now)
 
 
 def _expired_pairs(reading: Reading, run: Run) -> pl.DataFrame:
@@ -349,16 +320,3 @@ def _expiry_decisions(pairs: pl.DataFrame, run: Run) -> pl.DataFrame:
         decision("expire", id_, [a, b], None, reason, run.now, {"expires_at": until}, key=())
         for id_, a, b, until in pairs.iter_rows()
     )
-
-
-def _pair_decisions(snapshot: Snapshot, pairs: pl.DataFrame) -> Iterable[DecisionSummary]:
-    shown = pairs.head(SHOWN)
-    ends = pl.concat([shown["a_id"], shown["b_id"]])
-    statements = dict(snapshot.by_ids("facts", ends, ["id", "statement"]).iter_rows())
-    for a, b in shown.select("a_id", "b_id").iter_rows():
-        yield DecisionSummary(
-            "drop",
-            statements.get(a, a),
-            "Nobody settled in time whether they contradict.",
-            (statements.get(b, b),),
-        )

@@ -20,7 +20,7 @@ from storage.schema import Role
 from storage.snapshots import Reading
 from storage.tables import TABLES, tables_of
 from tasks.ingest.sessions import PROMPT as SESSIONS
-from tasks.nightly.community_refresh import PROMPT as COMMUNITIES
+from tasks.nightly.groups import PROMPT as COMMUNITIES
 
 IN_OWN_WORDS = (COMMUNITIES, SESSIONS, QUESTION)
 LOGS = tuple(tables_of(Role.LOG))

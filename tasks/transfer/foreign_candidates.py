@@ -46,8 +46,6 @@ class _PartRows:
     """The rows of a part as one reading of the store has them; `known` messages were stored before."""
 
     found: BatchRows
-    messages: pl.DataFrame
-    evidence: pl.DataFrame
     directives: pl.DataFrame
     known: int
 
@@ -81,17 +79,14 @@ def stored_messages(reading: Reading, ids: pl.Series) -> pl.Series:
 
 def _decide(run: Run, reading: Reading, part: ExportPart, settings: IngestSettings) -> _PartRows:
     adopted = part.adopted
-    everyone = pl.concat([adopted.messages, adopted.episodes])
-    stored = stored_messages(reading, everyone["id"])
-    fresh = everyone.filter(~pl.col("id").is_in(stored.implode()))
+    stored = stored_messages(reading, adopted.messages["id"])
+    fresh = adopted.messages.filter(~pl.col("id").is_in(stored.implode()))
     resolution = _resolved(run, reading, adopted, settings)
     earlier = _earlier_facts(reading, fresh).filter(is_live(run.now)).select("id", "known_id")
     since = pl.when(pl.col("id").is_in(earlier["id"].implode())).then(pl.max_horizontal("valid_from", "occurred_at"))
     dated = fresh.with_columns(valid_from=pl.coalesce(since, "valid_from"))
     found = _found(run, reading, part, dated, resolution, settings)
-    found, evidence = _with_episodes(found, adopted.sources)
-    known = int(adopted.messages["id"].is_in(stored.implode()).sum())
-    return _PartRows(found, found.messages, evidence, _directives(found.facts, earlier), known)
+    return _PartRows(found, _directives(found.facts, earlier), len(stored))
 
 
 def _resolved(run: Run, reading: Reading, adopted: Adopted, settings: IngestSettings) -> Resolution:
@@ -170,21 +165,6 @@ def _refusals(messages: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _with_episodes(found: BatchRows, sources: pl.DataFrame) -> tuple[BatchRows, pl.DataFrame]:
-    """The candidates, those that rest on texts of the export with these as further evidence (FACT_EVIDENCE)."""
-    rests = found.facts.select("confidence", fact_id="id", id="message_id")
-    quote = pl.col("text").str.slice(0, EXCERPT)
-    rows = rests.join(sources, on="id", maintain_order="left").select(
-        "fact_id", "confidence", message_id="episode_id", quote=quote, occurred_at="stated_at"
-    )
-    ids = [row_id("v", *pair) for pair in rows.select("fact_id", "message_id").iter_rows()]
-    evidence = frames.conform(rows.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.FACT_EVIDENCE)
-    more = evidence.group_by(id="fact_id").agg(more=pl.len().cast(pl.Int64))
-    facts = found.facts.join(more, on="id", how="left", maintain_order="left")
-    counted = facts.with_columns(evidence_count=pl.col("evidence_count") + pl.col("more").fill_null(0)).drop("more")
-    return replace(found, facts=counted), evidence
-
-
 def _earlier_facts(reading: Reading, fresh: pl.DataFrame) -> pl.DataFrame:
     """Messages of an item of an earlier export, by `id`, and the facts that it stated then, by `known_id`."""
     items = fresh.filter(pl.col("key") != "").select("id", "key", "conversation_id")
@@ -211,5 +191,4 @@ def _write(tx: Transaction, part: ExportPart, decided: _PartRows) -> None:
     found = replace(decided.found, candidates=replace(decided.found.candidates, directives=decided.directives))
     tx.upsert("sources", pl.DataFrame([dict(part.source)]))
     write(tx, found)
-    tx.upsert("fact_evidence", decided.evidence)
-    tx.upsert("episodes", episode_rows(tx, decided.messages))
+    tx.upsert("episodes", episode_rows(tx, found.messages))

@@ -34,8 +34,7 @@ from storage.rows import quoted
 from tasks.entities.derived import assign_new, link_entities, touched_entities
 from tasks.entities.retirement import renew_profiles
 from tasks.ingest.application import Applied, apply_patches
-from tasks.nightly.aspects import refreshed_aspects
-from tasks.nightly.community_refresh import note_due
+from tasks.nightly.groups import note_due, refreshed_aspects
 from tasks.orchestration.phases import tidy
 from tasks.orchestration.tallies import OUTCOMES
 from tasks.runtime.runs import Counts, Run, recorded, store_of
@@ -113,7 +112,6 @@ def _read_counts(content: Foreign, redacted: int) -> Counter[RunCount]:
         {
             RunCount.ITEMS_READ: len(content.claims),
             RunCount.ENTITIES_READ: content.entities["name"].n_unique(),
-            RunCount.SOURCE_TEXTS_READ: len(content.episodes),
             RunCount.ITEMS_UNREADABLE: by_loss["broken"] + by_loss["endless"],
             RunCount.ITEMS_DELETED_OR_DERIVED: by_loss["gone"],
             RunCount.TEXTS_WITH_SECRETS: redacted,
@@ -140,7 +138,6 @@ def _parts(file: ForeignFile, adopted: Adopted, size: int) -> Iterator[ExportPar
             claims=claims,
             mentions=adopted.mentions.filter(pl.col("name").is_in(own.implode())) if start else adopted.mentions,
             aliases=adopted.aliases.clear() if start else adopted.aliases,
-            episodes=adopted.episodes.clear() if start else adopted.episodes,
         )
         yield ExportPart(_source(file, "running"), file.content.format, part)
 
@@ -165,15 +162,14 @@ def _outcomes(applied: Applied) -> Counter[RunCount]:
 def _source(file: ForeignFile, state: str) -> dict[str, Any]:
     """The row of the file in `sources`."""
     content = file.content
-    lost = sum(each.loss != "adjusted" for each in content.skipped)
     return {
         "id": file.id,
         "uri": file.uri,
         "format": content.format,
         "content_hash": file.content_hash,
         "state": state,
-        "messages": len(content.claims) + len(content.episodes),
-        "unreadable": lost,
+        "messages": len(content.claims),
+        "unreadable": len(content.skipped),
     }
 
 

@@ -13,7 +13,7 @@ import polars as pl
 from inference.embedding import Embedder, open_embedder
 from slowwave.common.comparison.similarity import has_profile
 from slowwave.common.decisions import decision, decision_frame
-from slowwave.common.errors import Refused, SlowwaveError
+from slowwave.common.errors import Refused
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import ReembedSettings
 from slowwave.common.text import as_json, digest
@@ -26,7 +26,6 @@ from storage.tables import TABLES, WITH_VECTORS
 from storage.transactions import Transaction
 from storage.upkeep import KIND, Staging, drop_staged, staged_hashes, write_anew
 from tasks.ingest.candidate_rows import CONVERSATIONS
-from tasks.nightly.gate import Frozen, freeze_probes
 from tasks.orchestration.tallies import Tally
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import EMBEDS, LONGEST_WAIT_FOR_A_MODEL_S
@@ -154,15 +153,6 @@ def _lacking(reading: Reading, embedder: Embedder) -> dict[str, pl.DataFrame]:
 # Vectors of another model are staged, and published in one commit.
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """Rows by table that have new vectors, how many texts were embedded for them, and how many were staged before."""
-
-    rows: Mapping[str, int]
-    embedded: int
-    known: int
-
-
 def check_alone(run: Run) -> None:
     """Raise `Refused` while another re-embedding of the namespace goes on: two would drop each other's work."""
     running = existing_store(run).snapshot().frame("runs", "state = 'running' AND flow = 'reembed'", ["id", "owner"])
@@ -182,26 +172,9 @@ def texts_to_embed(run: Run, model: str) -> tuple[int, int]:
     return len(hashes), len(hashes.difference(staged_hashes(store, model, open_embedder(model).dims)))
 
 
-@task("freeze the questions of the gate on old vectors")
-def freeze_old(run: Run, settings: ReembedSettings) -> Frozen | None:
-    """Ask the questions of the gate before anything changes."""
-    if not settings.gate.enabled:
-        return None
-    try:
-        return freeze_probes(run, settings.gate)
-    except SlowwaveError as error:
-        raise Refused(
-            f"The gate cannot ask with the model that the namespace has now. {error.message}",
-            f"{error.remedy} Or run it with --no-gate.",
-        ) from error
-
-
 @task("stage vectors", about="{run.namespace}, {model}", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[EMBEDS])
-async def stage_vectors(run: Run, model: str, settings: ReembedSettings) -> tuple[int, int]:
-    """Embed every text that is not staged yet, batch by batch; what is done stays done, whatever becomes of the run.
-
-    Returns how many were embedded, and how many were staged before.
-    """
+async def stage_vectors(run: Run, model: str, settings: ReembedSettings) -> int:
+    """Embed every text that is not staged yet, batch by batch, and count them; what is done stays done in any case."""
     store, embedder = existing_store(run), open_embedder(model)
     snapshot = store.snapshot()
     total = sum(snapshot.count(name) for name in WITH_VECTORS)
@@ -211,25 +184,25 @@ async def stage_vectors(run: Run, model: str, settings: ReembedSettings) -> tupl
         rows += len(texts)
         await report_progress("rows embedded", min(rows, total), total)
     work.finish()
-    return work.embedded, work.known
+    return work.embedded
 
 
 class _Embedding:
     """Texts on their way to the staging area."""
 
     def __init__(self, embedder: Embedder, staging: Staging, size: int) -> None:
-        self._embedder, self._staging, self.size = embedder, staging, size
+        self._embedder, self._staging, self._size = embedder, staging, size
         self._done = set(staging.hashes())
-        self.waiting: dict[str, str] = {}
-        self.known, self.embedded = len(self._done), 0
+        self._waiting: dict[str, str] = {}
+        self.embedded = 0
 
     def take(self, texts: pl.Series) -> None:
         """Embed full batches of what is new among the texts."""
         for text in texts:
             if text and (mark := digest(text)) not in self._done:
-                self.waiting[mark] = text
-        while len(self.waiting) >= self.size:
-            self._embed(list(self.waiting)[: self.size])
+                self._waiting[mark] = text
+        while len(self._waiting) >= self._size:
+            self._embed(list(self._waiting)[: self._size])
 
     def take_all(self, reading: Reading) -> None:
         """Embed all that is new in a state of the store."""
@@ -239,18 +212,18 @@ class _Embedding:
 
     def finish(self) -> None:
         """Embed what is left."""
-        while self.waiting:
-            self._embed(list(self.waiting)[: self.size])
+        while self._waiting:
+            self._embed(list(self._waiting)[: self._size])
 
     def _embed(self, marks: Sequence[str]) -> None:
-        self._staging.add(marks, self._embedder.embed([self.waiting.pop(mark) for mark in marks]))
+        self._staging.add(marks, self._embedder.embed([self._waiting.pop(mark) for mark in marks]))
         self._done.update(marks)
         self.embedded += len(marks)
 
 
 @task("publish vectors", about="{run.namespace}, {model}")
-def publish_vectors(run: Run, model: str, settings: ReembedSettings, staged: tuple[int, int]) -> Published:
-    """Put the staged vectors in the place of the old ones, in one commit.
+def publish_vectors(run: Run, model: str, settings: ReembedSettings) -> tuple[Mapping[str, int], int]:
+    """Put the staged vectors in the place of the old ones, in one commit; rows by table, and texts embedded for it.
 
     What was written since it was staged is embedded before the lease is taken, and the rest of it within. Raises
     `StoreMismatch` where somebody else re-embedded the namespace meanwhile.
@@ -263,7 +236,7 @@ def publish_vectors(run: Run, model: str, settings: ReembedSettings, staged: tup
     with store.commit(run.id, KIND, run.now) as tx:
         work.take_all(tx)
         rows = _publish(run, store, tx, staging, embedder)
-    return Published(rows, staged[0] + work.embedded, staged[1])
+    return rows, work.embedded
 
 
 def _publish(run: Run, store: Store, tx: Transaction, staging: Staging, embedder: Embedder) -> Mapping[str, int]:
@@ -374,38 +347,30 @@ class ReembedTally(Tally):
         self.counts.update({f"{name}: vectors filled": number for name, number in rows.items()})
         self.has_filled = any(rows.values())
 
-    def published(self, published: Published) -> None:
-        """Counts of embedded texts and written rows."""
-        self.counts[RunCount.TEXTS_EMBEDDED] += published.embedded
-        self.counts[RunCount.TEXTS_STAGED_BEFORE] += published.known
-        self.counts[RunCount.ROWS_REEMBEDDED] += sum(published.rows.values())
-        self.counts.update({f"{name}: rows": number for name, number in published.rows.items()})
-        self.is_published = bool(published.rows)
+    def published(self, rows: Mapping[str, int], embedded: int) -> None:
+        """Counts of written rows by table, and of embedded texts."""
+        self.counts[RunCount.TEXTS_EMBEDDED] += embedded
+        self.counts[RunCount.ROWS_REEMBEDDED] += sum(rows.values())
+        self.counts.update({f"{name}: rows": number for name, number in rows.items()})
+        self.is_published = bool(rows)
 
     def linked_anew(self, links: int) -> None:
         """Links between entities that are alike by the new model."""
         self.counts[RunCount.LINKS] += links
 
-    @property
-    def has_written(self) -> bool:
-        """Whether a vector changed."""
-        return self.is_published or self.has_filled
-
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """Remarks on the counts, for a reader."""
-        turn = f"From {self.old} to {self.new}."
-        profile = (
-            [] if has_profile(self.new) else
-            [f"No thresholds were measured for {self.new}: those of a transformer are used where facts are compared, "
-             "unless resolve_cosine is set."]
-        )  # fmt: skip
-        dry = ["A dry run: nothing was written."] if self.dry_run else []
         if self.old == self.new:
             idle = f"Every row that says something has a vector of {self.new}."
-            return [*dry, f"The memory has vectors of {self.new} already.", *([] if self.has_written else [idle])]
-        if self.dry_run:
-            return [*dry, turn, *profile]
+            return [f"The memory has vectors of {self.new} already.", *([] if self.has_filled else [idle])]
+        turn = [f"From {self.old} to {self.new}."]
         if self.state == "undone":
-            return [turn]
-        set_it = f'Set embedder = "{self.new}" in slowwave.toml before anything else is written.'
-        return [turn, set_it, *profile]
+            return turn
+        if not self.dry_run:
+            turn.append(f'Set embedder = "{self.new}" in slowwave.toml before anything else is written.')
+        if not has_profile(self.new):
+            turn.append(
+                f"No thresholds were measured for {self.new}: those of a transformer are used where facts are "
+                "compared, unless resolve_cosine is set."
+            )
+        return turn

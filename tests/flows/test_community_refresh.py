@@ -33,7 +33,7 @@ from storage.tables import TABLES, tables_of
 from storage.undo import undo
 from tasks.entities.derived import assign_new
 from tasks.entities.retirement import delete_entities, delete_facts, plan_purge
-from tasks.nightly.community_refresh import extractions, note_due
+from tasks.nightly.groups import extractions, note_due
 from tasks.people.erasure_plan import plan_erasure
 from tasks.people.forgetting import find_subject, forget
 from tasks.runtime.runs import Run, existing_run

@@ -18,7 +18,7 @@ from inference.language import Language
 from inference.ledger import MemoryLedger
 from slowwave.common.settings import CommunitySettings
 from slowwave.graph.community_plan import cleaned_answer
-from tasks.nightly.community_refresh import CommunityAnswers, _summaries
+from tasks.nightly.groups import CommunityAnswers, _summaries
 
 Pairs = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
 

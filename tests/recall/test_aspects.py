@@ -38,7 +38,7 @@ from slowwave.facts.aspects import (
 from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
 from storage.undo import undo
-from tasks.nightly.aspects import refreshed_aspects
+from tasks.nightly.groups import refreshed_aspects
 from tasks.runtime.runs import Counts, Run, Writing, existing_run, recorded
 
 

@@ -15,7 +15,7 @@ from stores import Row, remembered
 from stores import fact as plain_fact
 from talk import NOW
 
-from apps.tables import parts_lines
+from apps.recall_commands import parts_lines
 from slowwave.common.errors import UnknownName, UnusableInput
 from slowwave.common.settings import RecallSettings
 from slowwave.common.types import Recollection

@@ -245,7 +245,7 @@ def test_what_is_asked_of_facts_is_answered_by_the_index_that_finds_least(grown:
     assert "@status_idx(Bitmap)" in plan_of(grown, "facts", live)
     assert "@valid_from_idx(BTree)" in plan_of(grown, "facts", as_of_sql(NOW))
     since, until = time_sql(EPOCH), time_sql(NOW)
-    ended = plan_of(grown, "facts", f"valid_to > {since} AND valid_to <= {until}")  # what `tasks/nightly/aspects` asks
+    ended = plan_of(grown, "facts", f"valid_to > {since} AND valid_to <= {until}")  # what `tasks/nightly/groups` asks
     assert "@valid_to_idx(BTree)" in ended
 
 

@@ -325,7 +325,7 @@ def test_orphans_are_archived_and_leave_the_lists_but_not_the_store(keep: Callab
     uri = keep(facts=[*past, alike], entities=people)
     before = contents(uri)
     done = archive_orphans(a_run(uri), how())
-    assert (done.counts[ARCHIVED], [each.statement for each in done.decisions]) == (2, ["Gone (tool)", "Like (tool)"])
+    assert (done.counts[ARCHIVED], [each.statement for each in done.decisions]) == (2, ["Gone", "Like"])
     assert ids(uri, "entities", "status = 'archived'") == ["e_gone", "e_like"]
     assert decided(uri, "archive").keys() == {"e_gone", "e_like"}
     with OpenMemory.open(str(uri), is_logged=False) as memory:
@@ -404,7 +404,7 @@ def test_the_cap_takes_the_least_related_and_counts_each_relation_once_for_each_
     assert cap_entities(a_run(uri), how()) == cap_entities(a_run(uri), how(max_entities=6)) == TaskResult()
     done = cap_entities(a_run(uri), how(max_entities=2))
     # relations: a 1, b 2, c 2, d 0, e 0, z 0; seen longest ago first, then by id
-    assert [each.statement for each in done.decisions] == ["E (tool)", "D (tool)", "Z (tool)", "A (tool)"]
+    assert [each.statement for each in done.decisions] == ["E", "D", "Z", "A"]
     assert done.counts == {ARCHIVED: 4, "facts archived": 3}
     assert ids(uri, "entities", "status = 'active'") == ["e_b", "e_c"]
     gone = rows(uri, "facts", "status_reason = 'evicted'").select("id", "status", "expired_at").rows()

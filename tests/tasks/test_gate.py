@@ -24,7 +24,7 @@ from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle.probes import GateVerdict, Probe, Standing, compare, plan_probes, question, staying
 from slowwave.lifecycle.usage_scores import usage_of
 from storage.store import Store
-from tasks.nightly.gate import Frozen, check_recall, freeze_probes
+from tasks.orchestration.phases import Frozen, check_recall, freeze_probes
 from tasks.orchestration.tallies import Tally
 from tasks.runtime.runs import Run, existing_run, recorded, store_of
 

@@ -30,7 +30,7 @@ from slowwave.review.split_plan import SplitPart
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.nightly.aspects import refreshed_aspects
+from tasks.nightly.groups import refreshed_aspects
 from tasks.people.review import reject
 from tasks.people.review_runs import decide
 from tasks.people.splitting import SplitDone, propose, propose_split, split_done, split_entity

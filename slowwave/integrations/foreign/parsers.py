@@ -1,8 +1,9 @@
 """Parsers: the exports of Graphiti, mem0 and the memory server of MCP in the common form.
 
 Graphiti and Zep: a node is `{uuid, name, labels, summary, created_at, group_id}`, an edge `{uuid, name, fact,
-source_node_uuid, target_node_uuid, created_at, valid_at, invalid_at, expired_at, episodes, group_id}`, an episode
-`{uuid, content, valid_at}`. `invalid_at` is the end of the fact, `expired_at` the time when the graph learned of it.
+source_node_uuid, target_node_uuid, created_at, valid_at, invalid_at, expired_at, group_id}`. `invalid_at` is the end of
+the fact, `expired_at` the time when the graph learned of it. Episodes, the words that edges were read from, are passed
+over.
 
 The memory server of MCP: `{"type": "entity", name, entityType, observations}` and `{"type": "relation", from, to,
 relationType}`; as one document `{entities, relations}`, the answer of its `read_graph`. It has no times.
@@ -32,32 +33,27 @@ from .records import (
     name_of,
     share_of,
     text_of,
-    texts_of,
 )
 
 NODES = ("nodes", "entities", "entity_nodes")
 EDGES = ("edges", "relationships", "facts", "entity_edges")
-EPISODES = ("episodes", "episodic_nodes")
 _ENDS = ("source_node_uuid", "target_node_uuid")
 _DERIVED = frozenset({"Community", "Saga"})
 
 
 def parse_graphiti(values: Iterable[tuple[str, Any]], drafts: Drafts) -> None:
     """Fill the drafts from the documents or lines of an export; nodes may come after the edges that name them."""
-    parts: dict[str, list[tuple[str, Item]]] = {"node": [], "edge": [], "episode": [], "": []}
-    for place, value in values:
-        for inner, given in _items(place, value, (*NODES, *EDGES, *EPISODES)):
-            item = given if isinstance(given, Mapping) else {}
-            kind = _kind(item)
-            parts[kind].append((inner, item))
-            if not kind:
-                drafts.skip(inner, "it is neither a node, an edge nor an episode")
+    edges: list[tuple[str, Item]] = []
     names: dict[str, str] = {}
-    for place, item in parts["node"]:
-        _node(drafts, place, item, names)
-    for place, item in parts["episode"]:
-        _episode(drafts, place, item)
-    for place, item in parts["edge"]:
+    for place, value in values:
+        for inner, item in _items(place, value, (*NODES, *EDGES)):
+            if not isinstance(item, Mapping):
+                drafts.skip(inner, "it is no object")
+            elif any(name in item for name in _ENDS):
+                edges.append((inner, item))
+            elif "content" not in item:  # what has one is an episode: the words from which edges were read
+                _node(drafts, inner, item, names)
+    for place, item in edges:
         _edge(drafts, place, item, names)
 
 
@@ -69,42 +65,25 @@ def _items(place: str, value: Any, names: Sequence[str]) -> list[tuple[str, Any]
     return [] if is_page else [(place, value)]
 
 
-def _kind(item: Item) -> str:
-    if any(name in item for name in _ENDS):
-        return "edge"
-    if "content" in item and _uuid(item):
-        return "episode"
-    return "node" if "name" in item and _uuid(item) else ""
-
-
 def _uuid(item: Item) -> str:
     return text_of(item, "uuid", "uuid_", "id")
 
 
 def _node(drafts: Drafts, place: str, item: Item, names: dict[str, str]) -> None:
-    labels = texts_of(drafts, place, item, "labels")
+    given = item.get("labels")
+    labels = [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
     name = name_of(item, "name")
     if _DERIVED & {*labels}:
         drafts.skip(place, "a community is derived from its members: it is found again here", "gone")
         return
-    if not name:
-        drafts.skip(place, "it has no name")
+    if not name or not _uuid(item):
+        drafts.skip(place, "it has no name or no uuid")
         return
     words = [label for label in labels if label != "Entity" and not label.startswith("Entity_")]
-    seen = moment_of(drafts, place, item, "created_at")
+    seen = moment_of(item, "created_at")
     row = entity(place, name, words[-1] if words else None, summary=text_of(item, "summary") or None, seen_at=seen)
     drafts.entities.append(row)
     names[_uuid(item)] = row["name"]
-
-
-def _episode(drafts: Drafts, place: str, item: Item) -> None:
-    if text := text_of(item, "content"):
-        at = moment_of(drafts, place, item, "valid_at", "created_at")
-        drafts.episodes.append(
-            {"place": place, "key": _uuid(item), "text": text, "stated_at": at, "group": _group(item)}
-        )
-    else:
-        drafts.skip(place, "it has no content")
 
 
 def _edge(drafts: Drafts, place: str, item: Item, names: Mapping[str, str]) -> None:
@@ -119,18 +98,14 @@ def _edge(drafts: Drafts, place: str, item: Item, names: Mapping[str, str]) -> N
         drafts.skip(place, f"its node {' and '.join(dict.fromkeys(lost))} is not in the file", "endless")
         return
     subject, target = (names[end] for end in ends)
-    made, known = moment_of(drafts, place, item, "created_at"), moment_of(drafts, place, item, "expired_at")
+    made, known = moment_of(item, "created_at"), moment_of(item, "expired_at")
     drafts.claim(
         place, subject, None if subject == target else target, relation or "related_to", statement, _uuid(item),
-        valid_from=moment_of(drafts, place, item, "valid_at", "reference_time", "created_at"),
-        valid_to=moment_of(drafts, place, item, "invalid_at", "expired_at"),
+        valid_from=moment_of(item, "valid_at", "reference_time", "created_at"),
+        valid_to=moment_of(item, "invalid_at", "expired_at"),
         stated_at=max((at for at in (made, known) if at is not None), default=None),
-        group=_group(item), episodes=texts_of(drafts, place, item, "episodes"),
+        group=name_of(item, "group_id", "graph_id", "user_id"),
     )  # fmt: skip
-
-
-def _group(item: Item) -> str:
-    return name_of(item, "group_id", "graph_id", "user_id")
 
 
 LISTS = ("entities", "relations")
@@ -205,7 +180,7 @@ def _memory(drafts: Drafts, place: str, item: Any) -> None:
     if not isinstance(item, Mapping):
         drafts.skip(place, "it is no object")
         return
-    key = key_of(drafts, place, item, "id")
+    key = key_of(item, "id")
     if item.get("event") == "DELETE" or item.get("is_deleted") in (True, 1):
         drafts.skip(place, "it was deleted in mem0", "gone")
         return
@@ -213,10 +188,10 @@ def _memory(drafts: Drafts, place: str, item: Any) -> None:
     if not statement:
         drafts.skip(place, "it has no text under memory")
         return
-    owner = next((name for name in _OWNERS if key_of(drafts, place, item, name) and name_of(item, name)), "")
+    owner = next((name for name in _OWNERS if key_of(item, name) and name_of(item, name)), "")
     subject = name_of(item, owner) if owner else NOBODY
-    made = moment_of(drafts, place, item, "created_at", "updated_at")
-    changed = moment_of(drafts, place, item, *_TIMES)
+    made = moment_of(item, "created_at", "updated_at")
+    changed = moment_of(item, *_TIMES)
     metadata = item.get("metadata")
     drafts.entities.append(entity(place, subject, "agent" if owner == "agent_id" else "person", seen_at=changed))
     confidence = share_of(item, "confidence")
@@ -224,8 +199,7 @@ def _memory(drafts: Drafts, place: str, item: Any) -> None:
         confidence = share_of(metadata, "confidence")
     drafts.claim(
         place, subject, None, "observed", statement, key, confidence=confidence,
-        role=item.get("role") if item.get("role") in ("user", "assistant") else None,
-        valid_from=made, valid_to=moment_of(drafts, place, item, "expiration_date", "invalid_at"), stated_at=changed,
+        valid_from=made, valid_to=moment_of(item, "expiration_date", "invalid_at"), stated_at=changed,
         group=name_of(item, "user_id", "agent_id", "run_id"),
     )  # fmt: skip
 
@@ -238,7 +212,7 @@ def _mem0_relation(drafts: Drafts, place: str, item: Item) -> None:
         return
     kinds = [text_of(item, name) or None for name in ("source_type", "target_type")]
     kinds[1] = kinds[1] or text_of(item, "destination_type") or None
-    seen = moment_of(drafts, place, item, *_TIMES)
+    seen = moment_of(item, *_TIMES)
     names = [called(name, None, spaced=True) for name in (source, target)]
     drafts.entities += [
         entity(place, name, kind, spaced=True, seen_at=seen) for name, kind in zip((source, target), kinds, strict=True)
@@ -247,8 +221,8 @@ def _mem0_relation(drafts: Drafts, place: str, item: Item) -> None:
     drafts.claim(
         place, source, target, relation, key=digest(source, target, relation, size=8),
         confidence=share_of(item, "confidence"),
-        valid_from=moment_of(drafts, place, item, "valid_at", "created_at"),
-        valid_to=moment_of(drafts, place, item, "invalid_at", "invalidated_at"), stated_at=seen,
+        valid_from=moment_of(item, "valid_at", "created_at"),
+        valid_to=moment_of(item, "invalid_at", "invalidated_at"), stated_at=seen,
         group=name_of(item, "user_id", "agent_id"),
     )  # fmt: skip
 
@@ -265,16 +239,12 @@ _PARSERS: Mapping[str, Callable[[Iterable[tuple[str, Any]], Drafts], None]] = {
 }
 SYSTEMS = tuple(_PARSERS)
 READS = "Exports of mem0, of Graphiti or Zep, and of the memory server of MCP can be read; name one with --from."
-_LISTS = {
-    "mem0": (*MEMORIES, *RELATIONS),
-    "graphiti": (*NODES, *EDGES, *EPISODES),
-    "mcp-memory": LISTS,
+_LISTS = {"mem0": (*MEMORIES, *RELATIONS), "graphiti": (*NODES, *EDGES), "mcp-memory": LISTS}
+_MARKS = {
+    "mcp-memory": {"entityType", "relationType"},
+    "graphiti": {"source_node_uuid", "fact", "group_id", "graph_id", "uuid", "uuid_"},
+    "mem0": {"memory", "relationship"},
 }
-_MARKS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("mcp-memory", frozenset({"entityType", "relationType"})),
-    ("graphiti", frozenset({"source_node_uuid", "fact", "group_id", "graph_id", "uuid", "uuid_"})),
-    ("mem0", frozenset({"memory", "relationship"})),
-)
 _SEEN = 50
 _SHOWN = 6
 
@@ -293,7 +263,7 @@ def read_export(values: Values, system: str = "auto", before: Iterable[Skipped] 
     """
     found = system_of(values, name) if known_system(system) == "auto" else system
     drafts = Drafts()
-    _PARSERS[found]([(place, value) for place, value in values], drafts)
+    _PARSERS[found](values, drafts)
     read = drafts.foreign(found, before)
     broken = [each for each in read.skipped if each.loss == "broken"]
     if broken and read.claims.is_empty() and read.entities.is_empty():
@@ -304,15 +274,15 @@ def read_export(values: Values, system: str = "auto", before: Iterable[Skipped] 
 
 def system_of(values: Values, name: str = "It") -> str:
     """The system by the fields of the first items."""
-    keys = [set(item) for item in _first_items(values)]
-    for system, marks in _MARKS:
-        if any(marks & own for own in keys):
-            return system
     top = {key for _, value in values if isinstance(value, Mapping) for key in value}
-    named = [system for system in ("mem0", "graphiti", "mcp-memory") if top & {*_LISTS[system]}]
+    keys = {key for item in _first_items(values) for key in item}
+    for system, marks in _MARKS.items():
+        if marks & keys:
+            return system
+    named = [system for system, lists in _LISTS.items() if top & {*lists}]
     if named and not keys:  # an empty store is known by the names of its lists
         return named[0]
-    shown = sorted({readable(str(key)) for own in keys or [top] for key in own})
+    shown = sorted(readable(str(key)) for key in keys or top)
     reason = f"its fields are {', '.join(shown[:_SHOWN])}" if shown else "it holds no object with fields"
     raise UnusableInput(f"Nothing in {name} shows which memory system wrote it: {reason}.", READS)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -21,14 +21,12 @@ from slowwave.reading.filters.redaction import redact_all
 from slowwave.reading.ingestion.conversations import hidden_names
 from slowwave.reading.ingestion.transcripts import display_name, first, label
 
-Loss = Literal["broken", "gone", "endless", "adjusted"]
-"""Why an item is not taken unchanged: unreadable, deleted in its system, an end missing in the file, or repaired."""
+Loss = Literal["broken", "gone", "endless"]
+"""Why an item is not taken: unreadable, deleted in its system or derived, or an end is missing in the file."""
 
-_RECENT = 8
 ENTITIES: frames.Schema = {
     "place": pl.String(),
     "name": pl.String(),
-    "entity_type": pl.String(),
     "known_type": pl.String(),
     "summary": pl.String(),
     "aliases": frames.TEXTS,
@@ -42,18 +40,9 @@ CLAIMS: frames.Schema = {
     "relation": pl.String(),
     "object": pl.String(),
     "statement": pl.String(),
-    "role": pl.String(),
     "confidence": pl.Float64(),
     "valid_from": frames.TIME,
     "valid_to": frames.TIME,
-    "stated_at": frames.TIME,
-    "group": pl.String(),
-    "episodes": frames.TEXTS,
-}
-EPISODES: frames.Schema = {
-    "place": pl.String(),
-    "key": pl.String(),
-    "text": pl.String(),
     "stated_at": frames.TIME,
     "group": pl.String(),
 }
@@ -61,7 +50,7 @@ EPISODES: frames.Schema = {
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """One item that is not taken unchanged: its place in the file, the reason, and the kind of loss."""
+    """One item that is not taken: its place in the file, the reason, and the kind of loss."""
 
     place: str
     reason: str
@@ -72,16 +61,14 @@ class Skipped:
 class Foreign:
     """The content of an export.
 
-    `entities` (ENTITIES) are its listed entities, `claims` (CLAIMS) the claims about them, `episodes` (EPISODES) the
-    source texts of claims. `entity_type` is the word of the system, `known_type` our type, null if we have none. Of a
-    claim `valid_to` is the time from which it no longer holds, `stated_at` its last change in the system; times are
-    null if the export has none. `key` is the key of the item in its system, or a digest.
+    `entities` (ENTITIES) are its listed entities, `claims` (CLAIMS) the claims about them. `known_type` is our type,
+    null if we have none. Of a claim `valid_to` is the time from which it no longer holds, `stated_at` its last change
+    in the system; times are null if the export has none. `key` is the key of the item in its system, or a digest.
     """
 
     format: str
     entities: pl.DataFrame
     claims: pl.DataFrame
-    episodes: pl.DataFrame
     skipped: tuple[Skipped, ...] = ()
 
 
@@ -91,7 +78,6 @@ class Drafts:
 
     entities: list[Mapping[str, Any]] = field(default_factory=list)
     claims: list[Mapping[str, Any]] = field(default_factory=list)
-    episodes: list[Mapping[str, Any]] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
     def claim(
@@ -111,15 +97,13 @@ class Drafts:
         )  # fmt: skip
 
     def skip(self, place: str, reason: str, loss: Loss = "broken") -> None:
-        """Note an item that is not taken unchanged; repeated notes on one field count once."""
-        note = Skipped(place, reason, loss)
-        if note not in self.skipped[-_RECENT:]:
-            self.skipped.append(note)
+        """Note an item that is not taken."""
+        self.skipped.append(Skipped(place, reason, loss))
 
     def foreign(self, format: str, before: Iterable[Skipped] = ()) -> Foreign:
         """Everything in frames; `before` are items that the reader of the file skipped."""
         entities, claims = _frame(self.entities, ENTITIES), _frame(self.claims, CLAIMS)
-        return Foreign(format, entities, claims, _frame(self.episodes, EPISODES), (*before, *self.skipped))
+        return Foreign(format, entities, claims, (*before, *self.skipped))
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], schema: frames.Schema) -> pl.DataFrame:
@@ -178,35 +162,18 @@ def name_of(item: Item, *names: str) -> str:
     return display_name(_OWNER.sub("", label(first(dict(item), names)) or ""))
 
 
-def key_of(drafts: Drafts, place: str, item: Item, *names: str) -> str:
-    """A name or identifier, empty without one; a value that is neither text nor number is noted."""
-    given = label(first(dict(item), names))
-    if given is None:
-        drafts.skip(place, f"its {names[0]} is neither a text nor a number", "adjusted")
-    return given or ""
+def key_of(item: Item, *names: str) -> str:
+    """A name or identifier; empty without one."""
+    return label(first(dict(item), names)) or ""
 
 
-def texts_of(drafts: Drafts, place: str, item: Item, name: str) -> list[str]:
-    """The texts of a list; other values are left out and noted."""
-    given = item.get(name)
-    if given is None:
-        return []
-    found = [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
-    if not isinstance(given, list) or len(found) < len(given):
-        drafts.skip(place, f"its {name} are no list of texts", "adjusted")
-    return found
-
-
-def moment_of(drafts: Drafts, place: str, item: Item, *names: str) -> int | None:
-    """Microseconds since 1970 UTC of the first of these fields with a time; values that are no time are noted."""
-    for name in names:
-        if item.get(name) in (None, ""):
-            continue
-        try:
-            return parse_time(item[name])
-        except ValueError:
-            drafts.skip(place, f"{name} is not a time that can be read", "adjusted")
-    return None
+def moment_of(item: Item, *names: str) -> int | None:
+    """Microseconds since 1970 UTC of the first of these fields with a value; None where it is no time."""
+    given = next((item[name] for name in names if item.get(name) not in (None, "")), None)
+    try:
+        return None if given is None else parse_time(given)
+    except ValueError:
+        return None
 
 
 def share_of(item: Item, *names: str) -> float | None:
@@ -237,7 +204,7 @@ def entity(place: str, name: str, word: str | None, *, spaced: bool = False, **m
     other = name if own != name else name.replace("_", " ")
     is_joined = _JOINED.fullmatch(name) is not None
     aliases = [other] if is_joined else []
-    return {"place": place, "name": own, "entity_type": word, "known_type": kind, "aliases": aliases, **more}
+    return {"place": place, "name": own, "known_type": kind, "aliases": aliases, **more}
 
 
 def called(name: str, kind: str | None, *, spaced: bool = False) -> str:
@@ -260,7 +227,6 @@ def relation_sentence(subject: str, relation: str, target: str) -> str:
 ROLE = "document"
 SCOPE = "global"
 VERSION = "~"
-_EPISODE = "episode-"
 MESSAGES: frames.Schema = {
     "id": pl.String(),
     "message_id": pl.String(),
@@ -280,23 +246,18 @@ MESSAGES: frames.Schema = {
 class Adopted:
     """The content of an export: `messages` (MESSAGES) and `claims`, one claim for each message in the same order.
 
-    `mentions` (RAW_MENTIONS) are its listed entities, `aliases` (alias_name, name) their other names, `episodes`
-    (MESSAGES, without a claim) the source texts of claims, `sources` (id, episode_id, text, stated_at) the episodes
-    behind the message of a claim.
+    `mentions` (RAW_MENTIONS) are its listed entities, `aliases` (alias_name, name) their other names.
     """
 
     messages: pl.DataFrame
     claims: pl.DataFrame
     mentions: pl.DataFrame
     aliases: pl.DataFrame
-    episodes: pl.DataFrame
-    sources: pl.DataFrame
 
 
 def adopt(foreign: Foreign, written_at: datetime) -> Adopted:
     """The content of an export without secrets; `written_at` is the time of items without one."""
     claims = _with_messages(foreign, written_at).unique("id", keep="first", maintain_order=True)
-    episodes = _episodes(foreign, written_at)
     own = claims.with_columns(
         pl.col("relation").fill_null(""), window=pl.lit(0, dtype=pl.Int64), message_id="id", statement="content"
     )
@@ -305,8 +266,6 @@ def adopt(foreign: Foreign, written_at: datetime) -> Adopted:
         frames.conform(own, OWN_CLAIMS).select(*OWN_CLAIMS),
         _mentions(foreign, claims, written_at),
         _aliases(foreign.entities),
-        episodes,
-        _sources(claims, episodes),
     )
 
 
@@ -329,20 +288,15 @@ def _with_messages(foreign: Foreign, written_at: datetime) -> pl.DataFrame:
     names_subject = (
         pl.col("statement").str.to_lowercase().str.contains(pl.col("subject").str.to_lowercase(), literal=True)
     )
-    return _identified(claims.with_columns(message_id=pl.Series(names, dtype=pl.String)), foreign.format).with_columns(
+    conversations = [conversation_of(foreign.format, group) for group in claims["group"]]
+    ids = [row_id("m", *pair) for pair in zip(conversations, names, strict=True)]
+    return claims.with_columns(
+        id=pl.Series(ids, dtype=pl.String),
+        conversation_id=pl.Series(conversations, dtype=pl.String),
+        message_id=pl.Series(names, dtype=pl.String),
         content="statement",
         search_text=pl.when(names_subject).then("statement").otherwise(with_subject),
         has_injection=injection_flags(claims["statement"]),
-    )
-
-
-def _identified(rows: pl.DataFrame, system: str) -> pl.DataFrame:
-    """The rows with the conversation of their group, and the id of their message."""
-    groups = {group: conversation_of(system, group) for group in rows["group"].unique()}
-    conversations = [groups[group] for group in rows["group"]]
-    ids = [row_id("m", *pair) for pair in zip(conversations, rows["message_id"], strict=True)]
-    return rows.with_columns(
-        id=pl.Series(ids, dtype=pl.String), conversation_id=pl.Series(conversations, dtype=pl.String)
     )
 
 
@@ -367,59 +321,30 @@ def _aliases(entities: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(forms, schema={"alias_name": pl.String, "name": pl.String}, orient="row")
 
 
-def _episodes(foreign: Foreign, written_at: datetime) -> pl.DataFrame:
-    now = pl.lit(written_at, dtype=frames.TIME)
-    named = foreign.episodes.with_columns(message_id=pl.concat_str(pl.lit(_EPISODE), pl.col("key")))
-    rows = _identified(named, foreign.format).with_columns(
-        content="text",
-        search_text="text",
-        occurred_at=pl.coalesce("stated_at", now),
-        has_injection=injection_flags(named["text"]),
-    )
-    return frames.conform(rows, MESSAGES).select(*MESSAGES).unique("id", keep="first", maintain_order=True)
-
-
-def _sources(claims: pl.DataFrame, episodes: pl.DataFrame) -> pl.DataFrame:
-    """(id, episode_id, text, stated_at): messages of claims, with the readable episodes that they name."""
-    named = claims.select("id", key="episodes").explode("key").drop_nulls()
-    known = episodes.filter(~pl.col("has_injection")).with_columns(key=pl.col("message_id").str.strip_prefix(_EPISODE))
-    found = known.select("key", episode_id="id", text="content", stated_at="occurred_at").unique("key", keep="first")
-    return named.join(found, on="key", maintain_order="left").drop("key").unique(maintain_order=True)
-
-
 # The safe form of an export: no secrets in any text, and no names that are secrets or orders (T39).
 
 
-_SAFE = (("entities", "summary"), ("claims", "statement"), ("episodes", "text"))
-_KEYS = ("key", "group")
 _SECRET = "its name holds what looks like a secret"
 _ORDER = "its name tries to give its reader orders"
 
 
 def without_secrets(foreign: Foreign) -> tuple[Foreign, int]:
     """The safe export, and the number of redacted texts; items whose name is a secret or an order are left out."""
-    parts = {"entities": foreign.entities, "claims": foreign.claims, "episodes": foreign.episodes}
-    redacted = 0
-    for part, column in _SAFE:
-        clean, kinds = redact_all(parts[part][column])
-        redacted += int((kinds.list.len() > 0).sum())
-        parts[part] = parts[part].with_columns(clean.alias(column))
-    for part in ("claims", "episodes"):
-        keys = {column: parts[part][column] for column in _KEYS}
-        hidden = {column: hidden_names(key.drop_nulls().unique().to_list()) for column, key in keys.items()}
-        parts[part] = parts[part].with_columns(key.replace(hidden[column]) for column, key in keys.items())
-    names = [parts["entities"]["name"], parts["claims"]["subject"], parts["claims"]["object"]]
+    (summaries, some), (statements, more) = (
+        redact_all(column) for column in (foreign.entities["summary"], foreign.claims["statement"])
+    )
+    entities = foreign.entities.with_columns(summaries)
+    claims = foreign.claims.with_columns(statements)
+    hidden = {name: hidden_names(claims[name].drop_nulls().unique().to_list()) for name in ("key", "group")}
+    claims = claims.with_columns(pl.col(name).replace(known) for name, known in hidden.items())
+    names = [entities["name"], entities["aliases"].explode(), claims["subject"], claims["object"]]
     wrong = _wrong_names(pl.concat(names).drop_nulls().unique())
-    ends = {"entities": ["name"], "claims": ["subject", "object"]}
-    skipped = [each for part, columns in ends.items() for each in _skipped(parts[part], columns, wrong)]
-    for part, columns in ends.items():
-        parts[part] = parts[part].filter(~_is_called(columns, wrong))
-    entities = parts["entities"].with_columns(_without(parts["entities"]["aliases"], wrong))
-    content = replace(
-        foreign, entities=entities, claims=parts["claims"], episodes=parts["episodes"],
-        skipped=(*foreign.skipped, *skipped),
-    )  # fmt: skip
-    return content, redacted
+    entities, unnamed = _named_well(entities, ["name"], wrong)
+    claims, unsaid = _named_well(claims, ["subject", "object"], wrong)
+    aliases = pl.col("aliases").list.eval(pl.element().filter(~pl.element().is_in(list(wrong))))
+    skipped = (*foreign.skipped, *unnamed, *unsaid)
+    redacted = sum(int((kinds.list.len() > 0).sum()) for kinds in (some, more))
+    return replace(foreign, entities=entities.with_columns(aliases), claims=claims, skipped=skipped), redacted
 
 
 def _wrong_names(names: pl.Series) -> dict[str, str]:
@@ -428,17 +353,12 @@ def _wrong_names(names: pl.Series) -> dict[str, str]:
     return dict.fromkeys(orders, _ORDER) | dict.fromkeys(hidden_names(names.to_list()), _SECRET)
 
 
-def _is_called(columns: Collection[str], wrong: Mapping[str, str]) -> pl.Expr:
-    return pl.any_horizontal(pl.col(column).is_in(list(wrong)).fill_null(False) for column in columns)
-
-
-def _skipped(rows: pl.DataFrame, columns: Collection[str], wrong: Mapping[str, str]) -> list[Skipped]:
-    named = rows.filter(_is_called(columns, wrong)).select("place", *columns)
-    return [Skipped(place, next(wrong[name] for name in names if name in wrong)) for place, *names in named.iter_rows()]
-
-
-def _without(aliases: pl.Series, wrong: Mapping[str, str]) -> pl.Series:
-    """The aliases without secrets and orders."""
-    known = aliases.explode().drop_nulls().unique()
-    bad = {*wrong, *_wrong_names(known)}
-    return aliases.list.eval(pl.element().filter(~pl.element().is_in(list(bad)))) if bad else aliases
+def _named_well(
+    rows: pl.DataFrame, columns: Sequence[str], wrong: Mapping[str, str]
+) -> tuple[pl.DataFrame, list[Skipped]]:
+    """The rows without those that have one of these names, and why each of those is left out."""
+    is_wrong = pl.any_horizontal(pl.col(column).is_in(list(wrong)).fill_null(False) for column in columns)
+    left_out = rows.filter(is_wrong).select("place", *columns).iter_rows()
+    return rows.filter(~is_wrong), [
+        Skipped(place, next(wrong[name] for name in names if name in wrong)) for place, *names in left_out
+    ]
