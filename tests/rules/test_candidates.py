@@ -112,9 +112,17 @@ def test_a_claim_about_nobody_known_is_dropped_and_an_unknown_object_is_text() -
     assert built.unmapped == ("pays",)
 
 
-def test_a_relation_is_negated_where_its_claim_says_that_it_ended() -> None:
-    told = [claim("Anna doesn’t use vim.", obj="vim", ended=True), claim("Anna uses vim, not emacs.", obj="vim")]
-    assert [Memory().candidates([each]).facts["polarity"].item() for each in told] == ["negated", "affirmed"]
+@pytest.mark.parametrize(
+    ("statement", "polarity"),
+    [
+        ("Anna doesn’t use vim.", "negated"),
+        ("Anna no longer uses vim.", "negated"),
+        ("Anna: “I quit smoking and I use vim.”", "affirmed"),
+        ("Anna uses vim, not emacs.", "affirmed"),
+    ],
+)
+def test_the_polarity_of_a_relation_is_read_from_its_statement(statement: str, polarity: str) -> None:
+    assert Memory().candidates([claim(statement, obj="vim")]).facts["polarity"].to_list() == [polarity]
 
 
 # --- evaluation

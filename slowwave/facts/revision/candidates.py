@@ -13,6 +13,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave.common import frames
+from slowwave.common.lexicon.statement_words import POLARITY
 from slowwave.common.settings import ExtractSettings
 from slowwave.common.text import cut_bytes, normalise_name, readable, row_id, sentences, statement_hash, timed_id
 from slowwave.common.words import content_stems
@@ -27,6 +28,9 @@ MAX_STATEMENT_BYTES = 2048
 MAX_QUOTE = 500
 MISSING_CONFIDENCE = 0.8
 """Taken where the extractor gives none (S2-18)."""
+_NEGATION = (
+    r"\b(?:" + "|".join(POLARITY[name] for name in ("no longer", "used to", "not", "never", "no", "stop")) + r")\b"
+)
 _STATED_BY = ("user", "person")
 _BEGINNINGS = frozenset({"joined", "moved_to", "replaces"})
 
@@ -58,6 +62,7 @@ CLAIMS: frames.Schema = {
     "mentions": frames.TEXTS,
     "also": frames.TEXTS,
     "resolves": pl.List(RESOLVES),
+    "by_model": pl.Boolean(),
 }
 TIMES: frames.Schema = {
     "valid_from": frames.TIME,
@@ -197,6 +202,21 @@ def _with_mentions(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
 
 
 _ENDS = ("subject_id", "object_id")
+_EARLIER_CLAUSE = r"(?s)^.*(?:[;.!?]|\b(?:and|but|so)) ((?:i|we|he|she|they|my|our|his|her|their)\b)"
+
+
+def _deciding_part() -> pl.Expr:
+    """The words before the object, which may deny the relation; the whole statement if fewer than two stand before it.
+
+    "Ana lives in vim, so show diffs and not mouse clicks" does not deny vim, and "I quit smoking and I work at Stena"
+    not Stena: a clause with a subject of its own is not denied by the one before it. An observation is never negated:
+    "Never deploy on Fridays" is true as a whole.
+    """
+    straight = pl.col("statement").str.to_lowercase().str.replace_all("[’‘]", "'")
+    before = straight.str.splitn(pl.col("object").str.to_lowercase(), 2).struct.field("field_0")
+    has_words = before.str.count_matches(r"\w+") >= 2
+    of_clause = before.str.replace(_EARLIER_CLAUSE, "$1")
+    return pl.when((pl.col("object").fill_null("") != "") & has_words).then(of_clause).otherwise(straight)
 
 
 def _facts(
@@ -211,6 +231,10 @@ def _facts(
     )
     spoken = spoken.with_columns(_cleaned(spoken["statement"]), object=pl.col("object").str.strip_chars())
     edge = pl.col("edge_type").str.strip_chars().str.to_lowercase().replace(EDGE_ALIASES)
+    # A model gives a relation only if it holds, or marks it as ended; for claims of rules the words decide.
+    is_denied = (
+        pl.when(pl.col("by_model").fill_null(False)).then(False).otherwise(_deciding_part().str.contains(_NEGATION))
+    )
     by_relation = pl.col("predicate").replace_strict(predicates.EDGE_TYPES, default="semantic")
     has_object = pl.col("object").fill_null("") != ""
     times = _times(spoken, now)
@@ -225,7 +249,7 @@ def _facts(
         object_text=pl.when(has_object).then("object"),
         owner_entity_id="subject_id",
         scope=pl.col("scope").fill_null("global"),
-        polarity=pl.when(has_object & pl.col("ended").fill_null(False))  # else a relation is given only if it holds
+        polarity=pl.when(has_object & (pl.col("ended").fill_null(False) | is_denied))
         .then(pl.lit("negated"))
         .otherwise(pl.lit("affirmed")),
         status=pl.lit("candidate"),
