@@ -16,7 +16,7 @@ from talk import CLAUDE, learn, rows, said, verdict, written
 from slowwave.common import frames
 from slowwave.common.validity import MAX_CHAIN, successors
 from slowwave.facts.revision.conflicts import is_one_domain
-from slowwave.facts.revision.mutual_exclusion import Forms, exclude
+from slowwave.facts.revision.mutual_exclusion import Forms, exclude, read_claim
 from slowwave.facts.revision.revision_state import RevisionState
 from slowwave.facts.revision.supersession import KNOWN
 
@@ -62,7 +62,11 @@ DOUBTFUL = [
 ]  # fmt: skip
 KEEPS = [
     ("lives_in", "Anna lives in Berlin.", "Berlin", "Anna lives in Berlin, Germany.", "Berlin, Germany"),
-    ("has_manager", "Anna's manager is Ben.", "Ben", "Anna's managers are Ben and Carl.", "Carl"),
+    ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna lived in Paris as a student.", "Paris"),
+    ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna might live in Paris next year.", "Paris"),
+    ("has_manager", "Anna's manager is Ben.", "Ben", "Anna's manager is also Carl.", "Carl"),
+    ("lives_in", "Anna lives in Oslo.", "Oslo", "If she gets the visa, Anna lives in Paris.", "Paris"),
+    ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna does not live in Paris.", "Paris"),
     ("works_at", "Anna works at Acme.", "Acme", "Anna works at Acme Robotics GmbH.", "Acme Robotics GmbH"),
     ("born_in", "Anna was born in Oslo.", "Oslo", "Anna was born in 1990.", "1990"),
     ("rate_limit", "It is at 100 per minute.", "100 per minute", "It is at 5000 per hour.", "5000 per hour"),
@@ -141,11 +145,16 @@ def test_exclusion_is_symmetrical() -> None:
     assert not exclude(*apart, ("name", "word"))  # "Oslo" and "a bergen" need not be of one kind
 
 
-def test_what_a_model_marks_as_over_retires_nothing() -> None:
-    memory = Memory()
-    memory.tell(job("Acme", 1))
-    memory.tell(job("Globex", 9, statement="Anna worked at Globex as a student.", ended=True))
-    assert memory.fact("Anna works at Acme now.")["status"] == "active"
+def test_what_is_said_of_the_past_a_plan_or_a_beginning_is_read_from_the_own_clause() -> None:
+    assert read_claim("Anna left Acme and works at Globex.", "Globex").is_plain
+    assert not read_claim("Anna used to like Oslo and Bergen.", "Bergen").is_plain
+    assert read_claim("Anna lives in Oslo since May.", "Oslo").is_plain
+    assert read_claim("Anna moved to Oslo in October.", "Oslo").is_event
+    for time in ("last weekend", "last summer", "this winter"):
+        assert read_claim(f"Anna moved to Oslo {time}.", "Oslo").is_plain
+    for time in ("on weekends", "in summers", "for the summer", "in the holidays"):
+        assert not read_claim(f"Anna lives in Oslo {time}.", "Oslo").is_plain
+    assert not read_claim("Anna has lived in Oslo since October.", "Oslo").is_event
 
 
 def test_a_plan_retires_nothing_until_it_is_said_to_hold() -> None:
@@ -240,11 +249,16 @@ def test_s2_56_of_two_that_began_at_once_the_one_that_was_said_last_holds() -> N
 # --- time
 
 
-def test_what_is_said_later_and_began_earlier_leaves_both() -> None:
+def test_what_is_said_later_and_began_earlier_leaves_both_unless_it_tells_of_a_beginning() -> None:
     memory = Memory()
     memory.tell(job("Acme", 10))
     plan = memory.tell(job("Globex", 20, statement="Anna has worked at Globex since 2021.", temporal_hint="since 2021"))
     assert (len(memory.live()), plan.summary()) == (2, {"create": 1, "refuse": 1})
+    memory = Memory()
+    memory.tell(job("Acme", 10))
+    memory.tell(job("Globex", 20, statement="Anna joined Globex in 2021.", temporal_hint="in 2021"))
+    assert memory.live() == ["Anna works at Acme now."]
+    assert memory.fact("Anna joined Globex in 2021.")["valid_to"] == day(10)
 
 
 def test_a_chain_is_cut_at_its_cap_and_the_cut_fact_still_ends() -> None:

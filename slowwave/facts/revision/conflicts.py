@@ -66,15 +66,16 @@ def say_again(
 def _settle(state: RevisionState, exclusion: MutualExclusion, new: Fact, known: Fact, settings: ReviseSettings) -> None:
     """Settle a new fact and a live one, in message order, not in order of arrival."""
     later, earlier = sorted((new, known), key=statement_order, reverse=True)
-    holds = judged(later, earlier, settings)
+    is_history = exclusion.is_event(later) and later["valid_from"] < earlier["valid_from"]
+    holds = earlier["id"] if is_history else judged(later, earlier, settings)
     winner, loser = (earlier, later) if holds == earlier["id"] else (later, earlier)
     if state.is_late(winner):  # surer, but over already
         winner, loser = loser, winner
     if holds == BOTH:
         _leave_both(state, new, known, settings, _MODEL_DECIDES if settings.strategy == "llm" else _UNCLEAR)
-    elif doubt := _doubt(state, exclusion, winner, loser, later):
+    elif doubt := _doubt(state, exclusion, winner, loser, earlier if is_history else later):
         _leave_both(state, new, known, settings, doubt)
-    elif loser is new and later is known:
+    elif loser is new and (is_history or later is known):
         come_late(state, new, known, settings)
     else:
         replace_fact(state, loser, winner, settings, REASON)
