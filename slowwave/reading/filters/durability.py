@@ -52,15 +52,40 @@ _QUESTION_START = re.compile(
     r"|suggestions?|plans?))\b",
     re.IGNORECASE,
 )
-_PRAISE = "great|good|awesome|amazing|cool|nice|wonderful|lovely|fun|perfect|beautiful|interesting|true|sweet|tough"
 _SMALL_TALK = re.compile(
-    rf"""(?:
-      (?:hi|hey|hello|good\s(?:morning|evening|afternoon|night)|bye|see\syou|take\scare|have\s(?:a|fun)|enjoy|welcome
-        |thanks|thank\syou|cheers|congrat\w+|good\sluck|sorry|gracias|hola|wow|glad|happy\s(?:to|for)|agreed|got\sit
-        |let\sme\sknow|feel\sfree|no\s(?:worries|problem|rush)|of\scourse|me\stoo|same\shere|keep\s(?:it|going))\b.{{0,70}}
-    | (?:(?:that|this|it|these|so|how|what|such|sounds|looks|seems|i'?m|you'?re)\S*\s(?:\w+\s){{0,3}})?
-        (?:{_PRAISE})\b.{{0,40}}
-    | (?:i'll|i\swill|i\scan|let\sme)\s(?:also\s|just\s)?(?:check|look|keep|help|send|show|see|know|tell|ask)\b.{{0,80}}
+    r"""(?:
+      (?:hi|hey|hello|good\s(?:morning|evening|afternoon|night)|morning|bye|goodbye|see\s(?:you|ya)
+          |talk\s(?:soon|later|to\syou)|take\scare|catch\syou|have\s(?:a|fun)|enjoy|welcome
+          |you'?re\swelcome)\b.{0,60}
+    | (?:thanks|thank\syou|thx|cheers|congrats|congratulations|kudos|good\sluck|gracias|muchas\sgracias
+        |obrigad[oa]|muitos\s\w+|hola|buenos|qué\sbien|claro)\b.{0,90}
+    | (?:glad|happy|great|good|nice|sorry|lovely|awesome)\s(?:to\s(?:hear|see|meet|help|have)|hear(?:ing)?
+        |for\syou|that\syou|you)\b.{0,70}
+    | (?:i'?m|i\sam|so|we'?re)?\s?(?:so\s|really\s|super\s|very\s|just\s)*(?:glad|happy|proud|excited
+        |thrilled|sorry)\s(?:for|of|to\shear|to\ssee|that\syou|you|with\syou)\b.{0,70}
+    | (?:that|it|this|these|those|they)(?:'s|\sis|'re|\sare|\swas|\sreally\sis|\ssounds?|\slooks?|\sseems?
+        |\smust|\smust\sbe|\sfeels)\s(?:\w+\s){0,3}(?:great|good|awesome|amazing|cool|nice|wonderful
+        |fantastic|beautiful|lovely|incredible
+        |inspiring|fun|sweet|brilliant|interesting|gorgeous|stunning|perfect|fine|true|right|impressive
+        |adorable|cute|rad|neat|a\spity|exciting|powerful|super|tough|rough|sad)\b.{0,40}
+    | (?:sounds|looks|seems)\s(?:like\s|so\s|really\s)?(?:\w+\s){0,2}(?:great|good|awesome|amazing|cool|nice
+        |wonderful|fantastic|fun|perfect|interesting|a\splan|lovely|a\sblast)\b.{0,40}
+    | (?:wow|love|so|what\sa|how|such\sa)\s(?:cool|great|nice|awesome|amazing|beautiful|lovely|that|it|this
+        |sweet|inspiring|wonderful)\b.{0,40}
+    | (?:i\s)?(?:totally\s|completely\s|really\s|couldn't\s)?(?:agree|understand|see|hear\syou|get\sit|know
+        |bet|guess\sso|think\sso|hope\sso|appreciate\s(?:it|that|you(?:r\s\w+)?)|can\simagine
+        |feel\syou)\b[^,;]{0,24}
+    | (?:you(?:'ve|'re|\sgot|\shave)?|keep|go|hang|way\sto|don't|stay|never)\s(?:got\s(?:this|guts|it)|it\sup
+        |going|up|for\sit|in\sthere|go|worry|give\sup|doing\sgreat|rock|welcome|strong|awesome|amazing
+        |the\sbest)\b.{0,40}
+    | (?:let\sme\sknow|feel\sfree|let's\s(?:see|go|do\s(?:it|this))|no\s(?:worries|problem|thanks|rush)
+        |not\sreally|not\smuch|got\sit|noted|understood|done|deal|same\shere|me\s(?:too|neither)|anytime
+        |of\scourse|please\sdo|will\sdo|on\sit|one\smoment|right\saway
+        |running\sthem|ready|go\sahead|fingers\scrossed|indeed|agreed|for\ssure|no\sway|my\spleasure)\b.{0,30}
+    | always
+    | (?:i'll|i\swill|i\scan|i\scould|let\sme|i'd\sbe\s(?:happy|glad))\s(?:also\s|just\s)?(?:tell|send|show
+        |check|look|ask|let\syou|get\sback|be\sright|give\syou|help|do\sthat|keep\s(?:you|that|it)
+        |write\s(?:it|that)|put\sthat|see\syou|take\sa\slook|know)\b.{0,80}
     )[\s.!?…]*""",
     re.IGNORECASE | re.VERBOSE,
 )
