@@ -61,7 +61,7 @@ def merge(
     from tasks.entities.merges import merge as make_one
 
     run = place.run("entity-merge")
-    merged = make_one(run, loser, winner, dry_run=dry_run, force=force)
+    merged = make_one(run, loser, winner, dry_run=dry_run, force=force, beliefs=place.settings.ingest.beliefs)
     is_done = merged.is_new and not dry_run
     if as_json:
         print_json({"run": run.id if is_done else None, "dry_run": dry_run, **asdict(merged)})

@@ -7,7 +7,8 @@ Facts
 - `restore`: which archived facts come back?
 
 Entities
-- `entity_merges`: what of one entity goes to another that is the same, and how is it told?
+- `entity_merges`: what of one entity goes to another that is the same?
+- `entity_decisions`: what people decided about entities
 
 Both
 - `erasure`: which rows go with a forgotten subject?

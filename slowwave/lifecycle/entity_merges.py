@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import polars as pl
@@ -17,111 +17,97 @@ import polars as pl
 from slowwave.common import frames
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.entrenchment import ENDS
-from slowwave.common.settings import ReviseSettings
-from slowwave.common.text import cut_bytes, digest, normalise_name, row_id
+from slowwave.common.settings import BeliefSettings, ReviseSettings
+from slowwave.common.text import as_json, cut_bytes, digest, normalise_name, row_id
 from slowwave.common.validity import MAX_CHAIN, is_live
 from slowwave.entities.mentions import MAX_SUMMARY_BYTES, embed_texts
-from slowwave.facts.revision.conflicts import KIND, flag_doubts
-from slowwave.facts.revision.mutual_exclusion import MutualExclusion, names_of
-from slowwave.facts.revision.pending_beliefs import belief_ids
-from slowwave.facts.revision.repetition import FactSources
+from slowwave.facts.revision.pending_beliefs import belief_ids, decayed, noisy_or
 
+from .entity_decisions import (
+    Conflict,
+    MergeContext,
+    Pair,
+    about_conflicts,
+    about_entities,
+    about_moves,
+    find_conflicts,
+    is_between,
+    settled_pairs,
+    waits_for,
+)
 from .pruning_and_eviction import Cause, plan_retirement
 
-Pair = tuple[str, str]
+# Beliefs of merged entities (S2-63, S2-65, S2-70). A belief is found by its key, so the beliefs of the entity that is
+# gone get new keys. Where a belief with that key exists, the evidence of both is joined, each message once, and the
+# probability is computed again in message order.
+
+
+_DAY = timedelta(days=1)
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MergeContext:
-    """Everything stored about two entities that a plan of their merge reads, as whole rows, with vectors.
+@dataclass(frozen=True, slots=True)
+class JoinedBeliefs:
+    """Whole rows to upsert, by id, and the ids of rows that go.
 
-    `entities`: both, and those that were split from the loser or merged into it. `called`: ALIASES of all entities with
-    a name of one of the two, canonical names among them, without an id. `facts` and `archive`: those that name the
-    loser. `flagged`: live ones that do not, and are flagged as similar to one that says something between the two.
-    `winner_facts`: the other live facts that name the winner. `evidence` of the live relations of both, `objects` and
-    `object_aliases`: what their objects are called. `pairs`: decisions about pairs with one of `facts` in them.
-    `beliefs` and `hints`: as `move_beliefs` wants them, with `waiting`. `episodes`: the links of both.
+    `joined`: pairs of beliefs that became one, as (gone id, kept id). `void`: beliefs whose subject and object are now
+    one entity, as (id, statement).
     """
 
-    entities: pl.DataFrame
-    called: pl.DataFrame
-    facts: pl.DataFrame
-    archive: pl.DataFrame
-    flagged: pl.DataFrame
-    winner_facts: pl.DataFrame
-    evidence: pl.DataFrame
-    objects: pl.DataFrame
-    object_aliases: pl.DataFrame
-    predicates: pl.DataFrame
-    pairs: pl.DataFrame
-    beliefs: pl.DataFrame
-    hints: pl.DataFrame
-    waiting: frozenset[str]
-    episodes: pl.DataFrame
-
-
-def is_between(pair: Pair) -> pl.Expr:
-    """Whether a fact has one of the pair at either end."""
-    subject, object_ = pl.col("subject_id"), pl.col("object_id")
-    both = (subject == pair[0]) & (object_ == pair[1]) | (subject == pair[1]) & (object_ == pair[0])
-    return both.fill_null(False)
-
-
-VOID = "It said something between two entities that are one now."
-WEAKER = "The other of the two is one entity with it now, and has the same belief, more probable."
-
-
-# Beliefs of merged entities (S2-63). A belief is found by its key, so those of the entity that is gone get new keys.
-
-
-@dataclass(frozen=True, slots=True)
-class MovedBeliefs:
-    """Rows to upsert, and by id those that go; `dropped` are (id, statement, reason) of beliefs that are no more."""
-
-    beliefs: Sequence[Row]
-    evidence: Sequence[Row]
+    beliefs: Mapping[str, Row]
+    evidence: Mapping[str, Row]
     gone: frozenset[str]
     gone_evidence: frozenset[str]
-    dropped: Sequence[tuple[str, str, str]]
+    joined: Sequence[tuple[str, str]]
+    void: Sequence[tuple[str, str]]
 
 
-def move_beliefs(beliefs: pl.DataFrame, evidence: pl.DataFrame, pair: Pair, waiting: frozenset[str]) -> MovedBeliefs:
-    """Move the beliefs about the first entity of the pair to the second; of two with one key the more probable stays.
+def join_beliefs(
+    beliefs: pl.DataFrame, evidence: pl.DataFrame, loser: str, winner: str, waiting: frozenset[str], decay_rate: float
+) -> JoinedBeliefs:
+    """Move the beliefs about the entity `loser` to the entity `winner`.
 
-    `beliefs`: those that name the first, and all beliefs of their new subjects; `evidence`: of these; `waiting`: ids of
-    promoted candidates without a decision. One that was promoted keeps its key.
+    `beliefs`: those that name the loser, and all beliefs of their new subjects; `evidence`: of these; `waiting`: ids of
+    promoted candidates without a decision. A belief whose candidate has a decision stays beside a later belief with the
+    same key. Nothing is promoted here; the next hint does that.
     """
-    known = {row["id"]: row for row in beliefs.sort("probability", "id", descending=True).iter_rows(named=True)}
-    moving = [row for row in known.values() if pair[0] in (row["subject_id"], row["object_id"])]
-    staying = {id_: row for id_, row in known.items() if row not in moving}
-    over = {id_: each["promoted_id"] for id_, each in known.items() if each["promoted_id"] not in (None, *waiting)}
-    came: dict[str, str] = {}
-    rows: list[Row] = []
-    dropped = []
+    before = {row["id"]: row for row in beliefs.sort("first_at", "id").iter_rows(named=True)}
+    hints: dict[str, list[Row]] = {id_: [] for id_ in before}
+    for step in evidence.sort("at", "id").iter_rows(named=True):
+        hints.setdefault(step["belief_id"], []).append(step)
+    moving = [row for row in before.values() if loser in (row["subject_id"], row["object_id"])]
+    after = {id_: row for id_, row in before.items() if loser not in (row["subject_id"], row["object_id"])}
+    joined, void = [], []
     for old in moving:
-        row = {**old, **{end: pair[1] for end in ("subject_id", "object_id") if old[end] == pair[0]}}
-        target = old["id"] if old["promoted_at"] is not None else _target(row, over)
-        rival = staying.get(target)
+        row = {**old, **{end: winner for end in ("subject_id", "object_id") if old[end] == loser}}
+        steps = hints.pop(old["id"])
         if row["subject_id"] == row["object_id"]:
-            dropped.append((old["id"], old["statement"], VOID))
-        elif target in came or (rival and (rival["promoted_at"] or rival["probability"] >= old["probability"])):
-            dropped.append((old["id"], old["statement"], WEAKER))
+            void.append((old["id"], old["statement"]))
+            continue
+        target = _target(row, {id_: each["promoted_id"] for id_, each in after.items() if _is_decided(each, waiting)})
+        moved = [{**step, "id": row_id("be", target, step["message_id"]), "belief_id": target} for step in steps]
+        if target not in after:
+            after[target], hints[target] = {**row, "id": target}, moved if target != old["id"] else steps
+        elif row["promoted_at"] is not None:
+            after[old["id"]], hints[old["id"]] = row, steps
         else:
-            dropped += [(target, rival["statement"], WEAKER)] if rival else []
-            came[target] = old["id"]
-            rows.append({**row, "id": target})
-    left = {old: new for new, old in came.items()}
-    touched = {each["id"] for each in moving} | came.keys()
-    steps = [step for step in evidence.iter_rows(named=True) if step["belief_id"] in touched]
-    moved = [
-        {**step, "id": row_id("be", new, step["message_id"]), "belief_id": new}
-        for step in steps
-        if (new := left.get(step["belief_id"])) is not None
-    ]
-    gone = frozenset(each["id"] for each in moving) - came.keys()
-    kept = {step["id"] for step in moved}
-    return MovedBeliefs(rows, moved, gone, frozenset(step["id"] for step in steps) - kept, dropped)
+            hints[target] = _counted([*hints[target], *moved], decay_rate)
+            after[target] = _joined(after[target], row, hints[target])
+            joined.append((old["id"], target))
+    was = {row["id"]: row for row in evidence.iter_rows(named=True)}
+    now = {step["id"]: step for steps in hints.values() for step in steps}
+    return JoinedBeliefs(
+        {id_: row for id_, row in after.items() if row != before.get(id_)},
+        {id_: step for id_, step in now.items() if step != was.get(id_)},
+        frozenset(before.keys() - after.keys()),
+        frozenset(was.keys() - now.keys()),
+        joined,
+        void,
+    )
+
+
+def _is_decided(belief: Row, waiting: frozenset[str]) -> bool:
+    return belief["promoted_id"] is not None and belief["promoted_id"] not in waiting
 
 
 def _target(belief: Row, over: dict[str, str]) -> str:
@@ -132,7 +118,42 @@ def _target(belief: Row, over: dict[str, str]) -> str:
     return belief_ids(frames.conform(pl.DataFrame([fact]), frames.FACTS), over)[0]
 
 
-_BY_MERGE = Cause("archive", "self-loop after merge", "person", VOID)
+def _joined(left: Row, gone: Row, steps: Sequence[Row]) -> Row:
+    """The kept belief after these steps of both (S2-65), with the surer claim and the directives of both."""
+    row = {
+        **left,
+        "evidence_count": len(steps) or (left["evidence_count"] or 0) + (gone["evidence_count"] or 0),
+        "probability": steps[-1]["posterior"] if steps else max(left["probability"], gone["probability"]),
+        "first_at": min(left["first_at"], gone["first_at"]),
+        "last_at": max(left["last_at"], gone["last_at"]),
+    }
+    if row["promoted_at"] is None and left["claim"] and gone["claim"]:
+        claims = json.loads(left["claim"]), json.loads(gone["claim"])
+        surest = max(claims, key=lambda claim: claim["fact"]["confidence"] or 0.0)
+        directives = {as_json(each): each for claim in claims for each in claim["directives"]}
+        claim = {"fact": surest["fact"], "directives": list(directives.values())}
+        row |= {"claim": as_json(claim), "statement": claim["fact"]["statement"]}
+    return row
+
+
+def _counted(rows: Sequence[Row], decay_rate: float) -> list[Row]:
+    """The steps in order of time, each message once with its surest hint, with prior and posterior."""
+    surest: dict[str, Row] = {}
+    for row in sorted(rows, key=lambda row: row["evidence"], reverse=True):
+        surest.setdefault(row["id"], row)
+    steps: list[Row] = []
+    for row in sorted(surest.values(), key=lambda row: (row["at"], row["id"])):
+        before = steps[-1] if steps else None
+        prior = decayed(before["posterior"], (row["at"] - before["at"]) / _DAY, decay_rate) if before else 0.0
+        steps.append({**row, "prior": prior, "posterior": noisy_or(prior, row["evidence"])})
+    return steps
+
+
+VOID = "It said something between two entities that are one now."
+
+
+SELF_LOOP = "self-loop after merge"
+_BY_MERGE = Cause("archive", SELF_LOOP, "person", VOID)
 _NO_LONGER = {"consolidated_at": None, "consolidation_error": None, "consolidation_attempts": 0}
 
 
@@ -187,24 +208,28 @@ def ancestors(entity: str, parents: Mapping[str, str]) -> list[str]:
     return chain
 
 
-def plan_merge(context: MergeContext, pair: Pair, now: datetime) -> EntityMerge:
+def plan_merge(
+    context: MergeContext,
+    pair: Pair,
+    now: datetime,
+    beliefs: BeliefSettings | None = None,
+) -> EntityMerge:
     """The plan that moves everything of the first of the pair to the second; a second plan is empty."""
     loser, winner = (context.entities.filter(pl.col("id") == id_).row(0, named=True) for id_ in pair)
     entities = _entities(context.entities, pair)
     facts, archived, retirements = _facts(context, pair, now)
     aliases, old_aliases = _aliases(context.called, loser, winner)
     episodes, old_episodes = _episodes(context.episodes, pair)
-    beliefs = move_beliefs(context.beliefs, context.hints, pair, context.waiting)
+    joined = join_beliefs(
+        context.beliefs, context.hints, *pair, context.waiting, (beliefs or BeliefSettings()).decay_rate
+    )
     conflicts, doubts = find_conflicts(context, facts, aliases, pair, ReviseSettings(), now)
     moved = pl.concat([context.facts, context.archive], how="diagonal").sort("id")
     decisions = [
         *about_entities(loser, winner, moved.height, archived, conflicts, now),
         *about_moves(moved, loser, winner, now),
         *retirements,
-        *(
-            decision("evict", id_, [id_], [], reason, now, {"statement": words}, decided_by="person")
-            for id_, words, reason in beliefs.dropped
-        ),
+        *about_beliefs(joined, now),
         *about_conflicts(conflicts, now),
     ]
     return EntityMerge(
@@ -214,23 +239,23 @@ def plan_merge(context: MergeContext, pair: Pair, now: datetime) -> EntityMerge:
             "entities": entities,
             "entity_aliases": aliases,
             "episode_entities": episodes,
-            "pending_beliefs": pl.DataFrame(beliefs.beliefs, schema=context.beliefs.schema),
-            "belief_evidence": pl.DataFrame(beliefs.evidence, schema=context.hints.schema),
+            "pending_beliefs": pl.DataFrame(list(joined.beliefs.values()), schema=context.beliefs.schema),
+            "belief_evidence": pl.DataFrame(list(joined.evidence.values()), schema=context.hints.schema),
             "pair_decisions": doubts,
             "decisions": decision_frame(decisions),
         },
         {
             "entity_aliases": old_aliases,
             "episode_entities": old_episodes,
-            "pending_beliefs": sorted(beliefs.gone),
-            "belief_evidence": sorted(beliefs.gone_evidence),
+            "pending_beliefs": sorted(joined.gone),
+            "belief_evidence": sorted(joined.gone_evidence),
             "pair_decisions": settled_pairs(context, facts, [id_ for id_, _ in archived]),
         },
         tuple(moved["id"]),
         archived,
         tuple(sorted(aliases["alias_name"].unique())),
         conflicts,
-        len(beliefs.beliefs),
+        len(joined.beliefs),
         _to_embed(entities, context.entities, winner["id"]),
     )
 
@@ -329,123 +354,13 @@ def _episodes(links: pl.DataFrame, pair: Pair) -> tuple[pl.DataFrame, list[str]]
     return moved, own["id"].to_list()
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """Two live facts that exclude each other: their relation, and (id, statement) of each."""
-
-    predicate: str
-    known: tuple[str, str]
-    moved: tuple[str, str]
-
-
-def find_conflicts(
-    context: MergeContext,
-    facts: pl.DataFrame,
-    aliases: pl.DataFrame,
-    pair: Pair,
-    settings: ReviseSettings,
-    now: datetime,
-) -> tuple[tuple[Conflict, ...], pl.DataFrame]:
-    """Live facts that exclude each other, and the pairs that wait for a decision (S2-58, S2-75)."""
-    came = context.facts.filter(pl.col("subject_id") == pair[0])["id"].implode()
-    parts = [
-        part.filter(is_live(now), pl.col("kind") == "relation").with_columns(said_at="valid_from", place=pl.lit(place))
-        for part, place in ((context.winner_facts, 0), (facts.drop("vector").filter(pl.col("id").is_in(came)), 1))
+def about_beliefs(joined: JoinedBeliefs, now: datetime) -> list[Row]:
+    same = "Both beliefs say the same of what is one entity now: their evidence is counted together."
+    rows = [
+        decision("join", left, [gone, left], [left], same, now, decided_by="person") for gone, left in joined.joined
     ]
-    rows = pl.concat(parts, how="diagonal").sort("valid_from", "id")
-    names = names_of(context.objects, pl.concat([context.object_aliases, aliases], how="diagonal"))
-    types = dict(context.objects.select("id", "entity_type").iter_rows())
-    messages = context.evidence.group_by("fact_id").agg("message_id").iter_rows()
-    evidence = FactSources({fact: frozenset(listed) for fact, listed in messages}, {}, {})
-    rivals = MutualExclusion(rows["predicate"], context.predicates, names, types, evidence)
-    known, moved = ([*rows.filter(pl.col("place") == place).iter_rows(named=True)] for place in (0, 1))
-    rivals.place(known)
-    found = [
-        Conflict(new["predicate"], (old["id"], old["statement"]), (new["id"], new["statement"]))
-        for new in moved
-        if new["predicate"] in rivals.single and new["polarity"] != "negated" and new["object_text"]
-        for old in rivals.of(new)
+    void = [
+        decision("evict", id_, [id_], [], VOID, now, {"statement": words}, decided_by="person")
+        for id_, words in joined.void
     ]
-    conflict_pairs = [(conflict.moved[0], conflict.known[0], "") for conflict in found]
-    doubts = flag_doubts(conflict_pairs, pl.Series(dtype=pl.String), now)
-    decided = context.pairs.filter(pl.col("outcome") != "pending").select("id")
-    return tuple(found), doubts.join(decided, on="id", how="anti")
-
-
-def settled_pairs(context: MergeContext, facts: pl.DataFrame, archived: Sequence[str]) -> list[str]:
-    """Pairs that must be compared again, or never again.
-
-    What was kept apart while it was of two entities, unless a person said so; what waited beside a fact that is
-    archived now; and what seemed to contradict and names one object now (T31).
-    """
-    moved, mine, gone = (
-        ids.implode() for ids in (context.facts["id"], context.winner_facts["id"], pl.Series(archived, dtype=pl.String))
-    )
-    crosses = (pl.col("a_id").is_in(moved) & pl.col("b_id").is_in(mine)) | (
-        pl.col("b_id").is_in(moved) & pl.col("a_id").is_in(mine)
-    )
-    is_doubt = (pl.col("kind") == KIND).fill_null(False)
-    again = crosses & ~is_doubt & (pl.col("decided_by") != "person").fill_null(True)
-    ends = pl.concat([facts, context.winner_facts], how="diagonal").select(
-        "id", relation=pl.struct("subject_id", "object_id")
-    )
-    both = context.pairs.join(ends, left_on="a_id", right_on="id", how="left").join(
-        ends, left_on="b_id", right_on="id", how="left", suffix="_b"
-    )
-    object_ = pl.col("relation").struct.field("object_id")
-    is_same = (pl.col("relation") == pl.col("relation_b")) & object_.is_not_null()
-    now_alike = (pl.col("outcome") == "pending") & is_doubt & is_same.fill_null(False)
-    return both.filter(again | waits_for(gone) | now_alike)["id"].unique().sort().to_list()
-
-
-def waits_for(facts: pl.Series) -> pl.Expr:
-    """Whether a pair with one of these facts (a list of ids) is not decided."""
-    return (pl.col("outcome") == "pending") & pl.any_horizontal(pl.col("a_id", "b_id").is_in(facts))
-
-
-_BOTH_STAY = "Its relation allows one object at a time, and both were known of what is one entity now: both stay."
-
-
-def about_entities(
-    loser: Row,
-    winner: Row,
-    moved: int,
-    archived: Sequence[tuple[str, str]],
-    conflicts: Sequence[Conflict],
-    now: datetime,
-) -> list[Row]:
-    """The decision about the merge, once for each of the two."""
-    measures = {
-        "facts": moved, "archived": [id_ for id_, _ in archived], "conflicts": len(conflicts),
-        "types": [loser["entity_type"], winner["entity_type"]], "names": [loser["name"], winner["name"]],
-    }  # fmt: skip
-    reasons = {
-        loser["id"]: f"A person said that it is {winner['name']!r}; all of it belongs to that one now.",
-        winner["id"]: f"A person said that {loser['name']!r} is the same; all of that one belongs to it now.",
-    }
-    ids = [loser["id"], winner["id"]]
-    return [
-        decision("merge_entity", subject, ids, [winner["id"]], reason, now, measures, decided_by="person")
-        for subject, reason in reasons.items()
-    ]
-
-
-def about_moves(facts: pl.DataFrame, loser: Row, winner: Row, now: datetime) -> list[Row]:
-    """For each fact which of its ends is another entity now."""
-    pair = [loser["id"], winner["id"]]
-    reason = f"{loser['name']!r} was merged into {winner['name']!r}: it is about that one now."
-    was = facts.select("id", *ENDS).iter_rows(named=True)
-    return [
-        decision("move", row["id"], pair, [row["id"]], reason, now, {end: pair for end in ENDS if row[end] == pair[0]},
-                 decided_by="person")
-        for row in was
-    ]  # fmt: skip
-
-
-def about_conflicts(conflicts: Sequence[Conflict], now: datetime) -> list[Row]:
-    return [
-        decision(
-            "refuse", each.known[0], [each.known[0], each.moved[0]], [], _BOTH_STAY, now, {"relation": each.predicate}
-        )
-        for each in conflicts
-    ]
+    return [*rows, *void]

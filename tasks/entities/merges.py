@@ -14,17 +14,11 @@ from slowwave.common import frames
 from slowwave.common.entrenchment import ENDS
 from slowwave.common.errors import Refused
 from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import BeliefSettings
 from slowwave.common.text import normalise_name
 from slowwave.common.validity import is_live, live_sql
-from slowwave.lifecycle.entity_merges import (
-    Conflict,
-    EntityMerge,
-    MergeContext,
-    Pair,
-    is_between,
-    plan_merge,
-    refusal,
-)
+from slowwave.lifecycle.entity_decisions import Conflict, MergeContext, Pair, is_between
+from slowwave.lifecycle.entity_merges import EntityMerge, plan_merge, refusal
 from storage.changes import leave_communities
 from storage.rows import column_names, quoted
 from storage.snapshots import Reading
@@ -83,6 +77,7 @@ def merge(
     *,
     dry_run: bool = False,
     force: bool = False,
+    beliefs: BeliefSettings | None = None,
 ) -> Merged:
     """Make one entity of two, as a run of its own: everything of `loser` is the winner's, under all names of both.
 
@@ -91,7 +86,7 @@ def merge(
     (S2-09, C17), before the run begins. Facts that now say the same are left to the next consolidation. Merged again,
     nothing changes (T41).
     """
-    arguments = (loser, winner, force)
+    arguments = (loser, winner, force, beliefs)
     planned = plan_entity_merge(run, existing_store(run).snapshot(), *arguments)
     if dry_run or planned.rows is None:
         return planned.merged
@@ -113,13 +108,15 @@ def merge(
     return done.merged
 
 
-def plan_entity_merge(run: Run, reading: Reading, loser: str, winner: str, force: bool) -> _MergePlan:
+def plan_entity_merge(
+    run: Run, reading: Reading, loser: str, winner: str, force: bool, beliefs: BeliefSettings | None
+) -> _MergePlan:
     gone, left = (exact_row(reading, name) for name in (loser, winner))
     if gone["id"] == left["id"] and (before := _merged_before(reading, loser, left["id"])):
         return _MergePlan(Merged(before[1], before[0], left["name"], left["id"], is_new=False), None)
     pair = (gone["id"], left["id"])
     _refuse(reading, run, gone, left, force)
-    rows = plan_merge(merge_context(reading, pair, run.now), pair, run.now)
+    rows = plan_merge(merge_context(reading, pair, run.now), pair, run.now, beliefs)
     return _MergePlan(
         Merged(
             gone["name"], gone["id"], left["name"], left["id"], len(rows.moved), rows.archived, rows.names,

@@ -9,7 +9,6 @@ from typing import Any
 import polars as pl
 
 from recall.entities import exact_row
-from recall.history import fact_named
 from slowwave.common import frames
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.errors import Refused, UnusableInput
@@ -17,8 +16,10 @@ from slowwave.common.run_counts import RunCount
 from slowwave.common.text import digest, normalise_name
 from slowwave.common.validity import live_sql
 from slowwave.entities.mentions import embed_texts, name_to_store
+from slowwave.facts.deduplication.observations import LEAST_OF_ID
 from slowwave.lifecycle.entity_merges import alias_rows
 from slowwave.reading.extraction.roster import is_same_person
+from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.runs import Run, embedder_of, existing_store, in_one_commit, store_of, vector_column
@@ -197,18 +198,15 @@ def pin_entity(run: Run, entity: str, pinned: bool = True) -> Pinned:
 def pin_facts(run: Run, ids: Sequence[str], pinned: bool = True) -> Pinned:
     """Keep facts for ever, or no longer, as a run of its own: never pruned, merged away or evicted (S4-07, G4).
 
-    `ids` may be beginnings, or the short forms that tables show. All are pinned or none: raises `UnknownName` for an id
-    that names no fact, or several, and `UnusableInput` for a fact that is over. Where nothing would change there is no
-    run.
+    `ids` may be beginnings, or the short forms that tables show. All are pinned or none: raises `UnusableInput` for an
+    id that names no fact, or several, and for a fact that is over. Where nothing would change there is no run.
     """
-    snapshot = existing_store(run).snapshot()
-    named = [fact_named(snapshot, each) for each in dict.fromkeys(ids)]
-    planned = _planned(_fact_rows(snapshot, named, pinned), "statement", pinned)
+    planned = _planned(_fact_rows(existing_store(run).snapshot(), ids, pinned), "statement", pinned)
     if not planned.changed:
         return planned
 
     def write(tx: Transaction) -> Pinned:
-        rows = _fact_rows(tx, named, pinned)
+        rows = _fact_rows(tx, ids, pinned)
         return _pin(tx, run, "facts", rows, _planned(rows, "statement", pinned))
 
     return in_one_commit(run, "facts.pin", {"ids": list(ids), "pinned": pinned}, write, _count_pins)
@@ -229,14 +227,7 @@ def _entity_row(reading: Reading, entity: str) -> pl.DataFrame:
 
 
 def _fact_rows(reading: Reading, ids: Sequence[str], pinned: bool) -> pl.DataFrame:
-    rows = reading.by_ids("facts", ids, with_vector=True).sort("id")
-    lasting = rows.filter(pl.col("status").is_in(["active", "candidate"])) if pinned else rows
-    if wrong := [each for each in ids if each not in lasting["id"]]:
-        raise UnusableInput(
-            f"Nothing was changed: {', '.join(wrong)} no longer holds.",
-            "`slowwave facts NAME` lists what does; `slowwave restore` brings back what was archived.",
-        )
-    return rows
+    return reading.by_ids("facts", _facts_named(reading, ids, pinned), with_vector=True).sort("id")
 
 
 def _planned(rows: pl.DataFrame, title: str, pinned: bool) -> Pinned:
@@ -256,6 +247,38 @@ def _write_decisions(tx: Transaction, run: Run, done: Pinned) -> None:
     reason = f"A person {'wants' if done.pinned else 'no longer wants'} it kept for ever."
     rows = [decision(action, id_, [id_], [id_], reason, run.now, decided_by="person") for id_, _ in done.changed]
     tx.upsert("decisions", decision_frame(rows))
+
+
+def _facts_named(reading: Reading, ids: Sequence[str], pinned: bool) -> list[str]:
+    """The ids of the facts that are meant."""
+    if not ids:
+        raise UnusableInput("There is nothing to pin.", "Name facts by their ids; `slowwave facts NAME` shows them.")
+    found = {id_: _rows_named(reading, "facts", id_) for id_ in dict.fromkeys(ids)}
+    if wrong := [problem for id_, rows in found.items() if (problem := _wrong(reading, id_, rows, pinned))]:
+        raise UnusableInput(f"Nothing was changed: {'; '.join(wrong)}.", "`slowwave facts NAME` lists what is live.")
+    return [rows["id"][0] for rows in found.values()]
+
+
+def _wrong(reading: Reading, id_: str, rows: pl.DataFrame, pinned: bool) -> str:
+    """Why an id does not name one fact that can be pinned; empty if it does."""
+    if len(rows) > 1:
+        return f"{id_} may be {' or '.join(rows['id'][:5])}"
+    if len(rows):
+        status = rows["status"][0]
+        return f"{id_} is {status}" if pinned and status not in ("active", "candidate") else ""
+    if len(_rows_named(reading, "facts_archive", id_)):
+        return f"{id_} is in the archive, where nothing is pruned: `slowwave restore` brings it back"
+    return f"{id_!r} is not the id of any fact"
+
+
+def _rows_named(reading: Reading, table: str, id_: str) -> pl.DataFrame:
+    """The facts with that id, or with ids that begin so, in whole or behind their last `_`."""
+    names = [f"id = {quoted(id_)}"]
+    if len(id_) >= LEAST_OF_ID and id_.isascii() and id_.replace("_", "").isalnum():
+        names += [f"starts_with(id, {quoted(id_)})", f"id LIKE '%\\_{id_}%'"]
+    rows = reading.frame(table, " OR ".join(names), ["id", "status"], limit=6, order=["id"])
+    exact = rows.filter(pl.col("id") == id_)
+    return exact if len(exact) else rows
 
 
 # Other names that somebody or a fact gives, while messages are read.

