@@ -15,7 +15,7 @@ from slowwave.common.types import Mention, Provenance
 from slowwave.facts.deduplication.observations import named_by
 from slowwave.review.changes import NOW, RowChange, changed_words, decoded, in_words, parts_in_words
 from slowwave.review.proposals import named_observations, observations_in
-from storage.changes import SLOT, basis_of, facts_by_id, owners_in
+from storage.changes import SLOT, STATE, basis_of, facts_by_id, owners_in
 from storage.rows import quoted
 from storage.snapshots import Reading
 
@@ -259,7 +259,7 @@ def stale_proposals(reading: Reading, proposals: Sequence[Proposal], now: dateti
         mine |= {each.id: {key: current.get(key) for key in basis[each.id]} for each in part}
     changed = {row for row, then in basis.items() if then != mine[row]}
     words = texts_of(reading, {name for row in changed for name in _ids_of(basis[row], mine[row])})
-    return {row: changed_words(basis[row], mine[row], words) for row in changed}
+    return {row: changed_words(basis[row], mine[row], STATE, words) for row in changed}
 
 
 def in_turn(reading: Reading, proposals: Sequence[Proposal]) -> Iterator[list[Proposal]]:

@@ -102,12 +102,16 @@ def repeat_key(action: str, changes: Iterable[RowChange]) -> str:
 
 
 SHOWN = 3
+_ENTITY = ("name", "status", "merged into")
 
 
-def changed_words(before: Mapping[str, Any], now: Mapping[str, Any], words: Mapping[str, str]) -> tuple[str, ...]:
+def changed_words(
+    before: Mapping[str, Any], now: Mapping[str, Any], state: Sequence[str], words: Mapping[str, str]
+) -> tuple[str, ...]:
     """One sentence for each thing that is no longer as it was, none where nothing changed (T49, T50).
 
-    `before` and `now` are bases of one plan (`storage.changes`), `words` the statements and names of ids.
+    `before` and `now` are bases of one plan (`storage.changes`); `state` names the columns that a fact's list holds,
+    `words` are the statements and names of ids.
     """
     keys = differences(before, now)
     facts = {key for key in keys if " " not in key}
@@ -116,16 +120,17 @@ def changed_words(before: Mapping[str, Any], now: Mapping[str, Any], words: Mapp
         kind, _, row = key.rpartition(" ")
         if kind and row in facts:
             continue  # the fact itself has a line
-        name = f"“{words[row]}”" if words.get(row) else row
+        old, new = before.get(key), now.get(key)
         if kind.startswith("slot "):
             lines.append("Something that it did not know of holds in its place")
         elif kind == "filed under":
-            lines.append(f"Other facts than then are filed under {name}")
+            lines.append(_filed(_named(row, words), old or [], new or [], words))
         else:
-            became = (
-                "is gone" if now.get(key) is None else "exists by now" if before.get(key) is None else "has changed"
-            )
-            lines.append(f"{name if kind in ('', 'entity') else f'{kind} {name}'} {became}")
+            columns = _ENTITY if kind == "entity" else state
+            if not kind or kind == "entity":
+                old, new = (cells and dict(zip(columns, cells, strict=False)) for cells in (old, new))
+            name = _named(row or key, words)
+            lines.append(_row(name if kind in ("", "entity") else f"{kind} {name}", old, new))
     return tuple(lines)
 
 
@@ -133,6 +138,35 @@ def in_brief(changed: Sequence[str]) -> str:
     """The first SHOWN changes, as one sentence."""
     more = f"; and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
     return f"Changed since it was proposed: {'; '.join(changed[:SHOWN])}{more}."
+
+
+def _named(row: str, words: Mapping[str, str]) -> str:
+    return f"“{words[row]}”" if words.get(row) else row
+
+
+def _row(name: str, old: Any, new: Any) -> str:
+    if new is None:
+        return f"{name} is gone"
+    if old is None:
+        return f"{name} exists by now"
+    if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
+        return f"{name} is another one"
+    changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+    first = "status" if "status" in changed else changed[0]
+    return f"{name}: {first} {_cell(old.get(first))} → {_cell(new.get(first))}"
+
+
+def _cell(value: str | None) -> str:
+    return "nothing" if value in (None, "None", "") else str(value)
+
+
+def _filed(name: str, old: Sequence[str], new: Sequence[str], words: Mapping[str, str]) -> str:
+    parts = []
+    for verb, ids in (("came to", sorted({*new} - {*old})), ("went from", sorted({*old} - {*new}))):
+        if ids:
+            more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
+            parts.append(f"{_named(ids[0], words)}{more} {verb} {name}")
+    return ", ".join(parts)
 
 
 Facts = Mapping[str, Mapping[str, Any]]

@@ -56,6 +56,21 @@ ATTRIBUTION = tuple(guard for guard in GUARDS if guard.name in ("person", "owner
 _ATTRIBUTED = [guard.name for guard in ATTRIBUTION]
 OPEN_PAIRS: frames.Schema = {**frames.PAIR_DECISIONS, "loser_id": frames.TEXT, "winner_id": frames.TEXT}
 _SAME = ("scope", "polarity", "valid_to", "subject_id")
+_DIFFERENCES: Mapping[str, str] = {
+    "polarity": "One of them says no.",
+    "quantity": "They differ in a number.",
+    "time": "They differ in a time.",
+    "day": "They were said of different days.",
+    "person": "They differ in who is meant.",
+    "modality": "They differ in what is so and what may or must be so.",
+    "name": "They differ in a name.",
+    "owner": "They differ in whose it is.",
+    "question": "One of them asks.",
+    "antonym": "They use opposite words.",
+    "word": "They differ in a word, or in the order of their words.",
+    "identity": "One is a relation, the other is not.",
+    "rank": "Both are fixed: pinned, or axioms.",
+}
 
 
 PAIRS_AT_A_TIME = 50
@@ -170,7 +185,7 @@ def titles_of_pairs(pairs: pl.DataFrame, facts: pl.DataFrame) -> tuple[ProposalN
 
 
 def _difference(guard: str) -> str:
-    return f"A guard kept them apart: {guard}."
+    return _DIFFERENCES.get(guard, "A guard kept them apart.")
 
 
 _ASKS = {"superseded": "Replace {old} by {new}?", "retracted": "Take {old} back, because of {new}?"}

@@ -220,9 +220,9 @@ def file_another(store: Path) -> None:
 @pytest.mark.parametrize(
     ("meanwhile", "words"),
     [
-        (lambda store: retired(store, 0), "“Marta drinks rooibos tea.” has changed"),
+        (lambda store: retired(store, 0), "“Marta drinks rooibos tea.”: status active → archived"),
         (lambda store: delete_row(store, 0), f"{IDS[0]} is gone"),
-        (file_another, "Other facts than then are filed under “Marta”"),
+        (file_another, "“Marta moved to Oslo.” came to “Marta”"),
     ],
     ids=["changed", "gone", "one more"],
 )

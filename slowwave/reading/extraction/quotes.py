@@ -21,7 +21,7 @@ from .dates import find_hint
 MAX_STATEMENT_BYTES = 2048
 JOIN_CHARS = 60
 """Neighbouring sentences up to this length together make one quotation; of a long message up to a tenth of it."""
-ONE_LINE = 160
+ONE_LINE = 120
 """Characters up to which what is typed to an assistant is quoted as a whole: "3000 is what all take. 7423"."""
 _MOST_JOINED = 1500
 _MOST_LEANING = 400
