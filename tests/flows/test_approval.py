@@ -95,9 +95,9 @@ def test_a_pair_that_a_guard_kept_apart_is_put_to_a_person_once_and_a_yes_can_be
     (found,) = waiting(place)
     assert (found.action, found.title) == (
         "merge",
-        f"Merge “{APART[1]}” into “{APART[0]}”? A guard kept them apart: quantity.",
+        f"Merge “{APART[1]}” into “{APART[0]}”? They differ in a number.",
     )
-    assert "A guard kept them apart: quantity." in found.reason
+    assert "They differ in a number." in found.reason
     assert summary["counts"]["changes proposed"] == 1
     assert found.title in [row["fact"] for row in summary["decisions"]]
     assert not [row for row in summary["decisions"] if row["decision"] == "wait" and APART[0] in row["fact"]]
@@ -340,6 +340,6 @@ def test_a_night_in_which_all_waits_goes_through_and_after_a_yes_it_is_as_if_not
     again = consolidated(place, require_approval=True)
     assert ("changes proposed" not in again["counts"], len(waiting(place, None))) == (True, 3)
     assert consolidated(free)["counts"]["facts merged"] == 3
-    (guarded,) = (each.id for each in waiting(place) if "kept them apart" in each.title)
+    (guarded,) = (each.id for each in waiting(place) if "differ" in each.title)
     assert {each.state for each in said_yes(place, *({w.id for w in waiting(place)} - {guarded}))} == {"applied"}
     assert_same(what_it_says(place), what_it_says(free))
