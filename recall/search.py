@@ -72,9 +72,7 @@ RESIDENT = {
     "facts_archive": ResidentSpec((*FACT, *PAST, "scope", "statement_hash"), has_vectors=True, end="valid_to"),
     "fact_evidence": ResidentSpec(tuple(lasting_columns("fact_evidence"))),
     "entity_aliases": ResidentSpec(("id", "alias_name", "entity_type", "entity_id")),
-    "entities": ResidentSpec(
-        tuple(lasting_columns("entities")), has_vectors=True, followed=("updated_at",)
-    ),
+    "entities": ResidentSpec(tuple(lasting_columns("entities")), has_vectors=True, followed=("updated_at",)),
 }
 """The parts of a namespace that are kept in memory, if it is not too large, so that a question makes no query."""
 

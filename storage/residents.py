@@ -207,7 +207,7 @@ class Resident:
 
     def has(self, columns: Iterable[str]) -> bool:
         """Whether all of these columns are in memory."""
-        return all(name in self._kinds and (name != "vector" or self.spec.has_vectors) for name in columns)
+        return all(self.spec.has_vectors if name == "vector" else name in self.spec.columns for name in columns)
 
     def can_judge(self, where: Condition) -> bool:
         """Whether all columns of a condition are in memory."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import polars as pl
 
-from slowwave.common.text import FORGOTTEN, prose
+from slowwave.common.text import FORGOTTEN, prose, strip_code
 from slowwave.entities.mentions import embed_texts
 from slowwave.reading.ingestion.documents import embedded_text
 
@@ -27,10 +27,12 @@ def search_texts(messages: pl.DataFrame) -> pl.Series:
     speaker, text = pl.col("speaker").fill_null(""), pl.col("prose")
     talks = pl.col("role").is_in(CONTEXT_ROLES)
     gives = talks & ~pl.col("has_injection").fill_null(False) & (text != "")
+    is_answer = pl.col("role") == "assistant"
     end = pl.format("{}: {}\n", speaker, text.str.tail(CONTEXT_CHARACTERS))
     before = pl.when(gives).then(end).forward_fill().shift(1).over("conversation_id")
     start = pl.format("\n{}: {}", speaker, text.str.head(ANSWER_CHARACTERS))
-    answers = pl.when(gives & (pl.col("role") == "assistant")).then(start).when(talks).then(pl.lit(""))
+    says = pl.col("content").fill_null("").map_elements(strip_code, pl.String).str.strip_chars() != ""
+    answers = pl.when(is_answer & gives & says).then(start).when(talks & ~is_answer).then(pl.lit(""))
     answer = answers.backward_fill().shift(-1).over("conversation_id")
     return (
         messages.with_row_index("place")
@@ -45,6 +47,13 @@ def search_texts(messages: pl.DataFrame) -> pl.Series:
         )
         .sort("place")["search_text"]
     )
+
+
+def contexts(messages: pl.DataFrame) -> pl.Series:
+    """What stands before a message's own words in its `search_text`: the end of the turn that it answers."""
+    rows = messages.select("speaker", "content", "search_text").iter_rows()
+    before = [(searched or "").partition(message_text(who or "", said or ""))[0] for who, said, searched in rows]
+    return pl.Series("context", before, dtype=pl.String)
 
 
 OBSERVATIONS = "observations"

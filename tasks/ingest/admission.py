@@ -176,7 +176,9 @@ def _with_search_text(snapshot: Reading, messages: pl.DataFrame) -> tuple[pl.Dat
         key="conversation_id",
         where=talks,
     )
-    last = stored.sort("ordinal").group_by("conversation_id").tail(1)
+    first = messages.group_by("conversation_id").agg(first=pl.col("ordinal").min())
+    earlier = stored.join(first, on="conversation_id").filter(pl.col("ordinal") < pl.col("first"))
+    last = earlier.sort("ordinal").group_by("conversation_id").tail(1)
     before = snapshot.by_ids("messages", last["id"], [*columns, "search_text"])
     known = before.select(columns)
     texts = search_texts(pl.concat([known, messages.select(columns)], how="vertical_relaxed"))

@@ -157,7 +157,7 @@ def _seen_again(stored: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
 QUESTIONS_PER_CALL = 10
 NEAREST_HEADS = 5  # looked at for each artifact (S1-16)
 
-_IS_UNLINKED = "consolidated_at IS NULL AND status = 'active'"
+_IS_UNLINKED = "consolidated_at IS NULL AND status = 'active' AND message_id IS NULL"  # pastes of older versions
 _IS_HEAD = "is_head AND status = 'active'"
 
 

@@ -35,6 +35,7 @@ from talk import (
     written,
 )
 
+from slowwave import open_memory
 from slowwave.common.errors import MissingKey, UnknownName, UnusableInput
 from storage.doctor import examine
 from storage.store import Store
@@ -509,7 +510,7 @@ def test_a_message_is_found_by_the_answer_that_comes_in_a_later_ingest(tmp_path:
     store, run_of = tmp_path / "memory", {}
     turns = [("Ilse", "the status page goes to 7423"), ("assistant", "Default port is now 7423."), ("Ilse", "good")]
     for n, turn in enumerate(turns):
-        file = written(tmp_path / f"{n}.jsonl", said([turn], "c1", START + timedelta(minutes=n), n))
+        file = written(tmp_path / f"{n}.jsonl", said([turn], "c1", START, n))
         run_of[n] = learn([file], store)["run"]
     found = rows(store, "messages").sort("ordinal")
     assert found["search_text"].to_list() == [
@@ -518,3 +519,22 @@ def test_a_message_is_found_by_the_answer_that_comes_in_a_later_ingest(tmp_path:
         "assistant: Default port is now 7423.\nIlse: good",
     ]
     assert found["run_id"].to_list() == [run_of[n] for n in range(3)]  # an answer makes it nobody else's message
+
+
+def test_an_answer_is_found_by_in_a_process_that_was_asked_before_it_came(tmp_path: Path) -> None:
+    with open_memory(str(tmp_path / "memory")) as memory:
+        question, answer = said([("Ilse", "the status page goes to 7423"), ("assistant", "The port is now 7423.")])
+        memory.ingest([question])
+        for _ in range(2):
+            memory.recall("Which page?")
+        memory.ingest([answer])
+        assert memory.snapshot.frame("messages")["search_text"].str.ends_with("The port is now 7423.").all()
+
+
+def test_what_comes_before_a_stored_message_is_not_its_answer(tmp_path: Path) -> None:
+    store, turns = tmp_path / "memory", [("Ilse", "page to 7423"), ("assistant", "Port is 7423."), ("Ilse", "all good")]
+    whole = said(turns)
+    learn([written(tmp_path / "end.jsonl", whole[2:])], store)
+    learn([written(tmp_path / "whole.jsonl", whole)], store)
+    found = rows(store, "messages").sort("occurred_at")
+    assert [text.count("Ilse: all good") for text in found["search_text"]] == [0, 0, 1]

@@ -58,13 +58,10 @@ def test_short_neighbours_stay_together_and_long_ones_apart() -> None:
     assert len(words(f"{long} My parking permit costs 30 euros a month.")) == 2
 
 
-def test_a_line_typed_to_an_assistant_stays_one_with_what_alone_would_say_nothing() -> None:
-    typed, reply = "the proxy has 8080 already, every tool wants that. 7423", turn("Done.", "bot", "assistant", 1)
-    assert [fact["statement"] for fact in read(turn(typed), reply)["facts"]] == [f'{ANA}: "{typed}"']
-    assert read(turn("ok"), reply)["facts"] == []  # nothing of it lasts
-    long = " ".join([typed] * 4)
-    assert len(read(turn(long), reply)["facts"]) > 1
-    assert words(typed) != [f'{ANA}: "{typed}"']  # between people sentences stand alone
+def test_a_short_message_stays_one_with_what_alone_would_say_nothing() -> None:
+    assert words("3000 is what every js thing wants. 7423") == [f'{ANA}: "3000 is what every js thing wants. 7423"']
+    assert words("ok") == []  # nothing of it lasts
+    assert words("> we use Oracle\nWe use Postgres 15 here.") == [f'{ANA}: "We use Postgres 15 here."']  # her own words
 
 
 def test_a_sentence_about_somebody_in_the_one_before_it_stays_with_it() -> None:

@@ -104,7 +104,8 @@ class Passage:
     """A piece of a message that answers a query, for what no fact says; `score` compares with that of facts.
 
     `text` are whole sentences of the message; `role` is user, assistant or document. `match` is how well it matches,
-    compared with `RecalledFact.match`; None where nothing was searched. A message that `is_long` says more.
+    compared with `RecalledFact.match`; None where nothing was searched. `is_long`: a piece of a message of more than
+    300 characters.
     """
 
     conversation_id: str

@@ -20,9 +20,8 @@ from .dates import find_hint
 
 MAX_STATEMENT_BYTES = 2048
 JOIN_CHARS = 60
-"""Neighbouring sentences up to this length together make one quotation; of a long message up to a tenth of it."""
-ONE_LINE = 120
-"""Characters up to which what is typed to an assistant is quoted as a whole: "3000 is what all take. 7423"."""
+"""Neighbouring sentences up to this length together make one quotation; of a long message up to a tenth of it. So does
+a message up to this length, with what alone would say nothing: "3000 is what all take. 7423"."""
 _MOST_JOINED = 1500
 _MOST_LEANING = 400
 _OF_OTHERS = frozenset(word for word, who in PERSONS.items() if who in ("he", "she", "they"))
@@ -57,7 +56,6 @@ class _Names:
 def extract_window(window: Window) -> dict[str, Any]:
     """Judgements, entities and quotations of the window's new messages, in the form of a model's answer (S2-18)."""
     spoken = {turn.speaker.lower() for turn in window.turns if turn.role in ("user", "assistant")}
-    is_typed = any(turn.role == "assistant" for turn in window.turns)
     speakers = frozenset(part for name in spoken if len(name) > 2 for part in (name, *name.split()))
     found = _Names(speakers, set(speakers))
     judgements: list[dict[str, Any]] = []
@@ -65,14 +63,13 @@ def extract_window(window: Window) -> dict[str, Any]:
     for turn in window.turns:
         if turn.is_context:
             continue
-        kept, refusal = _durable_sentences(turn)
+        kept, refusal, text = _durable_sentences(turn)
         reason = "" if kept else refusal
         judgements.append({"message": turn.index, "durable": bool(kept), "reason": reason})
         for sentence in kept:
             found.read(sentence)
-        line = " ".join(turn.text.split())
-        is_one = is_typed and turn.role == "user" and len(line) <= ONE_LINE
-        texts = [line] if is_one and kept else _joined(kept, len(turn.text))
+        is_short = turn.role == "user" and len(text) <= JOIN_CHARS
+        texts = [text] if is_short and kept else _joined(kept, len(turn.text))
         facts += [_quotation(turn, words) for words in texts]
         if kept:
             found.types[speaker_name(turn)] = note_type(speaker_name(turn)) if turn.role == "document" else "person"
@@ -90,11 +87,12 @@ def speaker_name(turn: Turn) -> str:
     return name if names.is_usable(name) else f"speaker {name}"
 
 
-def _durable_sentences(turn: Turn) -> tuple[list[str], str]:
-    """The sentences of a message that are worth keeping, or why none is."""
+def _durable_sentences(turn: Turn) -> tuple[list[str], str, str]:
+    """The sentences of a message that are worth keeping, or why none is, and all of its prose."""
     prose = durability.prose_of(_without_headings(turn), turn.role)
+    text = " ".join(prose.text.split())
     if prose.refused or turn.role == "assistant":
-        return [], prose.refused or UNREAD
+        return [], prose.refused or UNREAD, text
     kept: list[str] = []
     refusal = ""
     for sentence in (part for whole in sentences(prose.text) for part in _LOWER_START.split(whole)):
@@ -105,7 +103,7 @@ def _durable_sentences(turn: Turn) -> tuple[list[str], str]:
             refusal = refusal or reason
         else:
             kept.append(bare)
-    return kept, refusal
+    return kept, refusal, text
 
 
 def _without_headings(turn: Turn) -> str:

@@ -181,11 +181,13 @@ def _without_comments(lines: Iterable[str]) -> Iterator[str]:
 
     One over several lines begins at the start of a line, and ends with a line that has a second mark.
     """
-    is_code = is_hidden = False
+    fence, is_hidden = "", False
     for line in lines:
-        is_code ^= not is_hidden and _FENCE.match(line) is not None
-        shown = line if is_code else _HIDDEN.sub("", line)
-        if not is_code and (shown.startswith("%%") or (is_hidden and "%%" in shown)):
+        mark = None if is_hidden else _FENCE.match(line)
+        if mark and mark[1].startswith(fence):
+            fence = "" if fence else mark[1]
+        shown = line if fence else _HIDDEN.sub("", line)
+        if not fence and (shown.startswith("%%") or (is_hidden and "%%" in shown)):
             is_hidden = not is_hidden
             yield "\n"
         elif not is_hidden:
