@@ -59,7 +59,7 @@ def test_short_neighbours_stay_together_and_long_ones_apart() -> None:
 
 
 def test_a_short_message_stays_one_with_what_alone_would_say_nothing() -> None:
-    assert words("3000 is what every js thing wants. 7423") == [f'{ANA}: "3000 is what every js thing wants. 7423"']
+    assert words("3000 is what every js thing wants. 7423") == [f'{ANA}: "3000 is what every js thing wants. 7423."']
     assert words("ok") == []  # nothing of it lasts
     assert words("> we use Oracle\nWe use Postgres 15 here.") == [f'{ANA}: "We use Postgres 15 here."']  # her own words
 

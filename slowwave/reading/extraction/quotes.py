@@ -69,8 +69,8 @@ def extract_window(window: Window) -> dict[str, Any]:
         for sentence in kept:
             found.read(sentence)
         is_short = turn.role == "user" and len(text) <= JOIN_CHARS
-        texts = [text] if is_short and kept else _joined(kept, len(turn.text))
-        facts += [_quotation(turn, words) for words in texts]
+        texts = [text] if is_short and kept else kept
+        facts += [_quotation(turn, words) for words in _joined(texts, len(turn.text))]
         if kept:
             found.types[speaker_name(turn)] = note_type(speaker_name(turn)) if turn.role == "document" else "person"
     entities = [
