@@ -25,6 +25,7 @@ import numpy as np
 
 from inference.embedding import open_embedder
 from slowwave.common.errors import UnknownName
+from slowwave.common.settings import RecallSettings
 from slowwave.integrations.langgraph import SlowwaveStore
 from slowwave.integrations.python_api import OpenMemory
 
@@ -49,6 +50,7 @@ PEERS: Mapping[str, Callable[[], bool]] = {
 """By name: whether it can be measured here."""
 ASKERS = 4
 P99_BAR, STALE_BAR_S, MEMORY_BAR = 100.0, 1.0, 600.0
+PATIENT = RecallSettings(recall_timeout_ms=60_000)  # the first question of a large store, on a busy machine
 MARK = "quokka"  # a word that no fact has
 
 Write = Callable[[str, str], object]
@@ -119,7 +121,7 @@ def _own(place: Path, facts: Sequence[synthetic.FactText], rounds: int) -> Itera
 
 def own_rounds(uri: str, facts: Sequence[synthetic.FactText], rounds: int) -> tuple[float, list[Round], float, float]:
     """Rounds through the Python API, the cost of many lines about one entity, and MiB of memory."""
-    with OpenMemory.open(uri) as memory:
+    with OpenMemory.open(uri, settings=PATIENT) as memory:
         warm, found = rounds_of(memory.add_observations, memory.recall, facts, rounds, 1)
         said = [f"On day {number}: {what}" for number, (_, what) in enumerate(lines(BATCH, 2))]
         batch = cost_of(memory.add_observations, facts[0].subject, said)
@@ -128,7 +130,7 @@ def own_rounds(uri: str, facts: Sequence[synthetic.FactText], rounds: int) -> tu
 
 def face_rounds(uri: str, facts: Sequence[synthetic.FactText], rounds: int) -> tuple[float, list[Round], float, float]:
     """The same through the store of LangGraph."""
-    with OpenMemory.open(uri) as memory:
+    with OpenMemory.open(uri, settings=PATIENT) as memory:
         store = SlowwaveStore(memory)
         numbers = iter(range(1 << 30))
 
@@ -193,7 +195,7 @@ def rounds_beside(
 @contextmanager
 def by_slowwave(place: Path, texts: Sequence[str]) -> Iterator[tuple[Write, Ask]]:
     """The store that was written before."""
-    with OpenMemory.open(str(place / "slowwave")) as memory:
+    with OpenMemory.open(str(place / "slowwave"), settings=PATIENT) as memory:
         yield memory.add_observations, memory.recall
 
 
@@ -297,7 +299,7 @@ def write_for(uri: str, until: float) -> tuple[dict[str, float], dict[str, float
 
     there, gone = dict[str, float](), dict[str, float]()
     store = Store.open(uri)
-    with OpenMemory.open(uri) as memory:
+    with OpenMemory.open(uri, settings=PATIENT) as memory:
         memory.recall("nothing")
         number = 0
         while time.time() < until - 5.0:
@@ -321,7 +323,7 @@ def ask_for(
     end.
     """
     times, seen = [], dict[str, tuple[float, float]]()
-    with OpenMemory.open(uri, is_logged=False) as memory:
+    with OpenMemory.open(uri, settings=PATIENT, is_logged=False) as memory:
         for question in questions[:5]:
             memory.recall(question)
         number, newest = 0, -1
