@@ -154,7 +154,8 @@ class Reading:
     def _as_written(self, name: str, ids: Sequence[str], columns: Sequence[str] = ("id",)) -> pl.DataFrame | None:
         """Those of the rows that are there, if this process wrote all of them last and has them in memory."""
         known = IN_MEMORY.get(str(self._db.uri)) if len(ids) and name not in self.hidden else None
-        return known.written(name, self.versions.get(name, 1), ids, columns) if known is not None else None
+        found = known.written(name, self.versions.get(name, 1), ids, columns) if known is not None else None
+        return found if found is None or len(found) else _no_rows(name, self.dims, tuple(columns))
 
     def is_blank(self, name: str) -> bool:
         """Whether nothing was ever written to the table, so that no query is needed."""
@@ -239,7 +240,7 @@ class Reading:
         if column == "id" and where is None and "vector" not in wanted:
             known = self._as_written(name, distinct, wanted)
             if known is not None:
-                return known if len(known) else _no_rows(name, self.dims, tuple(wanted))
+                return known
         more = f" AND ({where})" if where else ""
         parts = [self.frame(name, f"{chunk}{more}", wanted) for chunk in id_filters(distinct, column)]
         if len(parts) > 1:

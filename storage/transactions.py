@@ -237,7 +237,7 @@ class Transaction(Reading):
             known = resident.values("id", resident.places("id", ids))
             return next(id_filters(known), "")
         if (written := self._as_written(name, ids)) is not None:
-            return next(id_filters(written["id"].to_list() if len(written) else []), "")
+            return next(id_filters(written["id"].to_list()), "")
         found: list[int] = []
         for where in id_filters(ids):
             query = query_of(self.handle(name)).where(where).select(["id"]).with_row_id()

@@ -49,11 +49,12 @@ def search_texts(messages: pl.DataFrame) -> pl.Series:
     )
 
 
-def contexts(messages: pl.DataFrame) -> pl.Series:
-    """What stands before a message's own words in its `search_text`: the end of the turn that it answers."""
+def around(messages: pl.DataFrame) -> pl.DataFrame:
+    """(context, answer): what stands before and after a message's own words in its `search_text`; row order is kept."""
     rows = messages.select("speaker", "content", "search_text").iter_rows()
-    before = [(searched or "").partition(message_text(who or "", said or ""))[0] for who, said, searched in rows]
-    return pl.Series("context", before, dtype=pl.String)
+    parts = [(searched or "").partition(message_text(who or "", said or "")) for who, said, searched in rows]
+    columns = {"context": [before for before, _, _ in parts], "answer": [after for _, _, after in parts]}
+    return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
 
 
 OBSERVATIONS = "observations"

@@ -15,7 +15,7 @@ from slowwave.common.comparison.similarity import Vectors
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import IngestSettings
 from slowwave.common.text import digest, row_id
-from slowwave.facts.searched_texts import CONTEXT_ROLES, SILENT_ROLES, message_text, search_texts
+from slowwave.facts.searched_texts import CONTEXT_ROLES, SILENT_ROLES, around, message_text, search_texts
 from slowwave.reading.filters.injection import injection_flags
 from slowwave.reading.filters.novelty import SurpriseState
 from slowwave.reading.filters.redaction import redact_all
@@ -180,10 +180,8 @@ def _with_search_text(snapshot: Reading, messages: pl.DataFrame) -> tuple[pl.Dat
     earlier = stored.join(first, on="conversation_id").filter(pl.col("ordinal") < pl.col("first"))
     last = earlier.sort("ordinal").group_by("conversation_id").tail(1)
     before = snapshot.by_ids("messages", last["id"], [*columns, "search_text"])
-    known = before.select(columns)
-    texts = search_texts(pl.concat([known, messages.select(columns)], how="vertical_relaxed"))
-    answers = zip(texts.head(len(before)), search_texts(known), strict=True)
-    added = pl.Series("answer", [text.removeprefix(own) for text, own in answers], dtype=pl.String)
+    texts = search_texts(pl.concat([before.select(columns), messages.select(columns)], how="vertical_relaxed"))
+    added = around(before.with_columns(search_text=texts.head(len(before))))["answer"]
     answered = before.select("id", search_text=pl.col("search_text") + added).filter(added != "")
     return messages.with_columns(search_text=texts.tail(len(messages))), answered
 

@@ -188,7 +188,7 @@ async def link_artifacts(
     snapshot = store.snapshot()
     if not chosen.enabled or not snapshot.count("artifacts", _IS_UNLINKED):
         return TaskResult()
-    unlinked = _unlinked(snapshot, chosen)
+    unlinked = _unlinked(snapshot)
     keys, questions = _link_questions(unlinked, chosen) if _asks_model(language, chosen) else ((), ())
     answers = (
         await _ask_about_links(language, keys, questions) if language is not None and not dry_run else _LinkAnswers()
@@ -197,7 +197,7 @@ async def link_artifacts(
     if not dry_run:
         with store.commit(run.id, "consolidate.artifacts", run.now) as tx:
             if tx.is_overtaken(snapshot):
-                plan = _link_plan(run, _unlinked(tx, chosen, unlinked.new["id"]), chosen, answers)
+                plan = _link_plan(run, _unlinked(tx, unlinked.new["id"]), chosen, answers)
             _write_links(tx, run, plan)
     alone = plan.artifacts.filter(pl.col("link") == "root", pl.col("id").is_in(unlinked.new["id"].to_list()))
     counts = {f"artifacts: {what}": number for what, number in {**plan.counts, "on their own": len(alone)}.items()}
@@ -210,7 +210,7 @@ def _asks_model(language: Language | None, settings: ArtifactSettings) -> bool:
     return settings.ask_model and language is not None and not language.is_keyless("judge")
 
 
-def _unlinked(reading: Reading, settings: ArtifactSettings, only: pl.Series | None = None) -> _Unlinked:
+def _unlinked(reading: Reading, only: pl.Series | None = None) -> _Unlinked:
     """The unlinked artifacts (`only` those of them), the chains near to them, and the cosines of both (S1-16)."""
     new = reading.frame("artifacts", _IS_UNLINKED, [*column_names("artifacts"), "vector"])
     new = new if only is None else new.filter(pl.col("id").is_in(only.to_list()))

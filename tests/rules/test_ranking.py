@@ -30,7 +30,7 @@ from recall.order import (
     word_overlaps,
 )
 from recall.use import fuse_ranks
-from slowwave.facts.searched_texts import ANSWER_CHARACTERS, CONTEXT_CHARACTERS, contexts, search_texts
+from slowwave.facts.searched_texts import ANSWER_CHARACTERS, CONTEXT_CHARACTERS, around, search_texts
 
 IDS = st.sampled_from([f"m{n}" for n in range(8)])
 COSINES = st.floats(-1.0, 1.0, allow_nan=False).map(lambda x: round(x, 3))
@@ -151,7 +151,7 @@ def test_the_answer_to_a_message_does_not_vouch_for_it() -> None:
     talk = conversation(("bot", "Which port?"), ("Ann", "7423"), ("bot", "Or move it all to Frankfurt?"))
     mixed = talk.with_columns(role=pl.Series(["assistant", "user", "assistant"]))
     mixed = mixed.with_columns(search_texts(mixed).alias("search_text"))
-    assert contexts(mixed).to_list() == ["", "bot: Which port?\n", "Ann: 7423\n"]
+    assert around(mixed)["context"].to_list() == ["", "bot: Which port?\n", "Ann: 7423\n"]
 
 
 def test_conversations_do_not_mix_and_rows_keep_their_place() -> None:

@@ -12,7 +12,7 @@ from slowwave.common.settings import EvaluateSettings
 from slowwave.common.text import row_id
 from slowwave.common.timestamps import MONTH_NAMES
 from slowwave.common.words import content_stems, without_ending
-from slowwave.facts.searched_texts import contexts
+from slowwave.facts.searched_texts import around
 from slowwave.reading.filters.redaction import redact_all
 
 from .candidates import MAX_STATEMENT_BYTES
@@ -97,11 +97,11 @@ def grounding(candidates: pl.DataFrame, messages: pl.DataFrame) -> pl.Series:
     """Share of each statement's content words that its conversation has, 0 to 1, without dates and speaker (S3-09a).
 
     A statement may join several messages, so all messages of one conversation count together, each with the end of the
-    turn that it answers (`contexts`), and without the answer to it.
+    turn that it answers, and without the answer to it.
     """
     stems = content_stems("content")
     if "search_text" in messages.columns:
-        messages = messages.with_columns(contexts(messages))
+        messages = messages.with_columns(around(messages)["context"])
         stems = stems.list.set_union(content_stems("context"))
     place = "conversation_id" if "conversation_id" in messages.columns else "id"
     rows = messages.select(message_id="id", place=pl.coalesce(place, "id"), speaker="speaker", known=stems)

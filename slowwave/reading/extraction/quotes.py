@@ -72,7 +72,8 @@ def extract_window(window: Window) -> dict[str, Any]:
         texts = [text] if is_short and kept else kept
         facts += [_quotation(turn, words) for words in _joined(texts, len(turn.text))]
         if kept:
-            found.types[speaker_name(turn)] = note_type(speaker_name(turn)) if turn.role == "document" else "person"
+            title = speaker_name(turn)
+            found.types[title] = note_type(title) if turn.role == "document" else "person"
     entities = [
         {"name": name, "type": kind or names.type_of(name), "summary": None} for name, kind in found.types.items()
     ]

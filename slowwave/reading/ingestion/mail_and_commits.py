@@ -288,14 +288,16 @@ def parse_git_log(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, M
 
 def _first_commit(lines: Iterable[str]) -> str:
     """The short hash of the earliest commit; empty where there is none."""
-    commit, earliest = "", list[tuple[object, str]]()
+    commit = ""
+    earliest: tuple[int, str] | None = None
     for line in lines:
         if opening := _COMMIT.match(line.removeprefix("\ufeff")):
             commit = opening[1][:_SHORT_HASH]
         elif commit and (field := _FIELD.match(line)) and field[1] in ("AuthorDate", "Date"):
             at, _ = time_of(_ZONE.sub("", field[2]))
-            earliest = [min([*earliest, (at, commit)])] if at is not None else earliest
-    return earliest[0][1] if earliest else commit
+            if at is not None:
+                earliest = min(earliest or (at, commit), (at, commit))
+    return earliest[1] if earliest else commit
 
 
 def _commit_message(commit: str, fields: dict[str, str], body: list[str], origin: Origin) -> Iterator[Message | Note]:
