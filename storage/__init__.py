@@ -25,7 +25,7 @@ Reads that must be fast
 Beside the history
 - `paid_answers`: answers of models, which no undo removes
 - `quotations`: what nobody has read yet
-- `upkeep`: compaction, retention, and tables that are rewritten: without what is forgotten, or with vectors of another model
+- `upkeep`: compaction and retention; tables rewritten without what is forgotten, or with vectors of another model
 - `migrations`: columns of a newer slowwave, and indexes that a table has grown into
 - `export_key`: the secret by which a store knows its own exports
 
