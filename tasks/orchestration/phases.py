@@ -376,8 +376,6 @@ SHOWN_EACH = 4
 class NightTally(WholeTally):
     """Counts of one night: those of its phases, each under its name."""
 
-    decided: dict[str, Sequence[DecisionSummary]] = field(default_factory=dict)
-    """Decisions of each phase, by its run."""
     gates: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     fallen: list[RecallFell] = field(default_factory=list)
     idle: str = ""
@@ -392,8 +390,8 @@ class NightTally(WholeTally):
         if "gate" in summary:
             self.gates[phase] = summary["gate"]
             self.remarks.append(f"{phase}: {summary['notes'][-1]}")
-        rows = [DecisionSummary(row["decision"], row["fact"], row["reason"]) for row in summary["decisions"]]
-        self.decisions += self.decided.get(summary["run"], rows)[:SHOWN_EACH]
+        told = summary["decisions"][:SHOWN_EACH]
+        self.decisions += [DecisionSummary(row["decision"], row["fact"], row["reason"]) for row in told]
 
     def fell(self, phase: str, error: RecallFell) -> None:
         """A phase after which recall fell."""

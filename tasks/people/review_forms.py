@@ -16,7 +16,7 @@ from recall.proposals import Proposal, summary_of
 from slowwave.review.proposals import ProposalQuestion, ReviewDecision
 from storage.snapshots import Reading
 from tasks.runtime.engine import is_inline, log
-from tasks.runtime.run_pages import markdown_table, plain_text
+from tasks.runtime.run_pages import markdown_table, plain_text, show_page
 from tasks.runtime.runs import Run, existing_store
 
 from .review import Choice, DecidedProposal
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from prefect.input import RunInput
 
 DIFF_LINES = 12
+_PAGE = ("review-summary", "What a person decided")
 
 
 def questions_about(reading: Reading, proposals: Sequence[Proposal]) -> tuple[ProposalQuestion, ...]:
@@ -144,7 +145,7 @@ def can_ask() -> bool:
 async def nothing_waits(run: Run) -> dict[str, Any]:
     """The end of a run that has nothing to ask."""
     log.info("Nothing waits in namespace %s.", run.namespace)
-    await _publish_note("Nothing waits. Nothing was changed, and no model was asked.")
+    await show_page(["Nothing waits. Nothing was changed, and no model was asked."], *_PAGE)
     return {"run": run.id, "state": "completed", "waiting": [], "decided": [], "note": "Nothing waits."}
 
 
@@ -153,16 +154,8 @@ async def nobody_to_ask(run: Run, questions: Sequence[ProposalQuestion]) -> dict
     place = f"--store {run.store} --namespace {run.namespace}"
     note = f"{len(questions)} waiting. Decide in a terminal: slowwave review list {place}"
     log.info("%s", note)
-    await _publish_note(f"{note} Nothing was changed, and no model was asked.")
+    await show_page([plain_text(f"{note} Nothing was changed, and no model was asked.")], *_PAGE)
     return {"run": run.id, "state": "completed", "waiting": _plain(questions), "decided": [], "note": note}
-
-
-async def _publish_note(note: str) -> None:
-    """The summary of a run that put nothing before anybody."""
-    if not is_inline():
-        from prefect.artifacts import acreate_markdown_artifact
-
-        await acreate_markdown_artifact(plain_text(note), key="review-summary", description="What a person decided")
 
 
 async def publish_decided(
@@ -173,8 +166,6 @@ async def publish_decided(
     name: str,
 ) -> dict[str, Any]:
     """Show the results; returns the same as plain data."""
-    from prefect.artifacts import acreate_markdown_artifact
-
     left = [each for each in questions if each.id not in verdicts]
     rows = [(each.title, STATES.get(each.state, each.state), each.outcome) for each in done]
     rows += [(each.title, "waits", "") for each in left]
@@ -184,7 +175,7 @@ async def publish_decided(
     lines = [f"# {plain_text(name)} decided", "", *markdown_table(head, shown)]
     lines += [f"Take it back: `slowwave undo {run.id} {place}`."] if done else []
     lines += ["", "No model was asked: 0 calls, 0 dollars."]
-    await acreate_markdown_artifact("\n".join(lines), key="review-summary", description="What a person decided")
+    await show_page(lines, *_PAGE)
     state = "incomplete" if any(each.state == "stale" for each in done) else "completed"
     decided = [asdict(each) for each in done]
     return {"run": run.id, "state": state, "by": name, "waiting": _plain(left), "decided": decided, "note": ""}
