@@ -14,14 +14,12 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from math import ceil
 from typing import Any
 
 import polars as pl
 
 from slowwave.common import frames
 from slowwave.common.settings import ReportSettings, SplitSettings
-from slowwave.review.split_suggestions import DEFAULT, split_score, threshold_column, thresholds_of
 
 Row = dict[str, Any]
 
@@ -33,6 +31,7 @@ ENTITIES: frames.Schema = {
 }
 """An entity with `called`, by which a command finds it alone, and `count`, of its live observations."""
 ARCHIVED = "archived"
+_RATIO = pl.col("count") / pl.col("threshold")
 PREVIEW = 80
 NEAR, BEYOND = 1.0, 1.5
 """From these ratios on a large entity is near its threshold, and is to be evaluated for a split (S0-21)."""
@@ -56,44 +55,18 @@ def command(words: str, *names: str) -> str:
 # Too large
 
 
-def early(settings: SplitSettings) -> SplitSettings:
-    """The settings under which what is only approaching its threshold is looked at for topics already (S0-16).
-
-    More than this threshold is at least `proactive_ratio` of the real one.
-    """
-    lower = {kind: max(1, ceil(settings.proactive_ratio * most) - 1) for kind, most in thresholds_of(settings).items()}
-    return settings.model_copy(update={"thresholds": lower})
-
-
-def weigh_size(scanned: pl.DataFrame, settings: SplitSettings) -> pl.DataFrame:
-    """The result of a scan under `early` settings, for the settings themselves.
-
-    `scanned`: entity_id, entity_type, count, n_topics, topics (label, ids), is_candidate. Returned with the real
-    threshold, `ratio` of the count to it, `score` (S0-08), `n_apart` (topics that are no singletons), `is_distinct`
-    (enough of these) and `is_candidate` (beyond the threshold, too).
-    """
-    measured = scanned.with_columns(threshold_column(scanned["entity_type"].fill_null(DEFAULT), settings))
-    numbers = measured.select("count", "threshold", "n_topics").iter_rows()
-    sizes = pl.col("topics").list.eval(pl.element().struct.field("ids").list.len() >= settings.min_topic_size)
-    return measured.with_columns(
-        pl.Series("score", [split_score(*row) for row in numbers], frames.NUMBER),
-        n_apart=sizes.list.sum().cast(frames.COUNT).fill_null(0),
-        ratio=pl.col("count") / pl.col("threshold"),
-        is_distinct=pl.col("is_candidate"),
-        is_candidate=pl.col("is_candidate") & (pl.col("count") > pl.col("threshold")),
-    )
-
-
 def split_candidates(sizes: pl.DataFrame, entities: pl.DataFrame) -> list[Row]:
     """Entities that hold too much of several topics, those with the highest score first (S0-18).
 
     `topic_diversity` is the split score, 2 decimals; `topics` counts those that are no singletons.
     """
-    rows = _of(entities, sizes.filter("is_candidate")).sort("score", "name", "id", descending=[True, False, False])
+    rows = _of(entities, sizes.filter("is_candidate")).sort(
+        "split_score", "name", "id", descending=[True, False, False]
+    )
     return [
         {
             "entity_id": row["id"], "name": row["called"], "type": row["entity_type"], "count": row["count"],
-            "threshold": row["threshold"], "topic_diversity": round(row["score"], 2), "topics": row["n_apart"],
+            "threshold": row["threshold"], "topic_diversity": round(row["split_score"], 2), "topics": row["n_apart"],
             "recommendation": f"It holds {row['count']} observations of {row['n_apart']} topics, {row['ratio']:.1f} "
             f"times its threshold. Part it: {command('split propose', row['called'])}",
         }
@@ -106,7 +79,7 @@ def large_entities(sizes: pl.DataFrame, entities: pl.DataFrame, settings: SplitS
 
     `is_distinct`: the topics are clearly apart, so that the entity may be split early (S0-16).
     """
-    is_large = ~pl.col("is_candidate") & (pl.col("ratio") >= settings.proactive_ratio)
+    is_large = ~pl.col("is_candidate") & (settings.proactive_ratio <= _RATIO)
     rows = _of(entities, sizes.filter(is_large)).sort("ratio", "name", "id", descending=[True, False, False])
     return [
         {
@@ -124,7 +97,8 @@ def _named(row: Row) -> Row:
 
 def _of(entities: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
     known = entities.select("id", "name", "called")
-    return sizes.drop("name", strict=False).join(known, left_on="entity_id", right_on="id").with_columns(id="entity_id")
+    named = sizes.drop("name", strict=False).join(known, left_on="entity_id", right_on="id")
+    return named.with_columns(id="entity_id", ratio=_RATIO)
 
 
 def _band(ratio: float) -> str:
