@@ -23,8 +23,7 @@ from .printing import err, out, print_json, show_undo, shown, table
 if TYPE_CHECKING:
     from recall.proposals import Proposal, ProposalStory
     from slowwave.review.proposals import Person
-    from tasks.people.review import DecidedProposal
-    from tasks.people.review_runs import Choice
+    from tasks.people.review import Choice, DecidedProposal
     from tasks.runtime.runs import Run
 
 # Proposals in a terminal: the list, one with its changes, and the result of decisions.

@@ -28,8 +28,8 @@ from slowwave.common.types.stories import ACTIONS, Decided, plain_reason
 from slowwave.review.proposals import Person, renamed, without
 from storage.snapshots import Snapshot
 from tasks.people.reporting import take_back
-from tasks.people.review import DecidedProposal
-from tasks.people.review_runs import Choice, decide, modified, what_to_do, with_ways_on
+from tasks.people.review import Choice, DecidedProposal
+from tasks.people.review_runs import decide, modified, what_to_do, with_ways_on
 
 from .access import Values, flag, text
 from .site import Site

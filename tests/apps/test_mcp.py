@@ -326,7 +326,7 @@ def test_what_was_approved_in_another_door_an_agent_carries_out(url: str, memory
     asking = {"entity_name": "Marta", "observations": [MARTA[3]]}
     waiting = let(url, lambda client: asked(client, "delete_observations", **asking))
     run = new_run("review", str(memory), "default", DEFAULT_EMBEDDER)
-    approve_for_later(run, waiting["proposal_id"], Decider("Cleo", "terminal"))
+    approve_for_later(run, [waiting["proposal_id"]], Decider("Cleo", "terminal"))
     told = let(url, lambda client: asked(client, "delete_observations", **asking))
     assert (told["state"], told["decided_by"], told["door"]) == ("applied", "Cleo", "terminal")
     assert MARTA[3] not in facts_of(memory, "e_marta").values()
