@@ -71,7 +71,6 @@ class RunCount(StrEnum):
     FACTS_RESTORED = "facts restored"
     FACTS_RETIRED = "facts retired", "facts archived"
     FACTS_RETRACTED = "facts retracted", "facts denied by a later message"
-    FACTS_REWORDED = "facts reworded", "merged facts in new words"
     FACTS_SCORED = "facts scored"
     FACTS_SUPERSEDED = "facts superseded", "facts replaced by newer ones"
     FACTS_DELETED = "facts deleted", "ended facts deleted for good", IN_SHORT
@@ -190,7 +189,6 @@ def by_label(counts: Mapping[RunCount, int] | Mapping[str, int]) -> dict[str, in
 
 
 _PHASES = ("ingest", "consolidate", "steward", "decay", "communities", "upkeep")
-_WRITTEN = (RunCount.FACTS_LEARNED, RunCount.FACTS_REWORDED)
 _RETIRED = (
     RunCount.FACTS_SUPERSEDED,
     RunCount.FACTS_RETRACTED,
@@ -204,7 +202,6 @@ _WORDS: Mapping[str, str] = {
     RunCount.FACTS_LEARNED: "+{} facts",
     RunCount.FACTS_CONFIRMED: "{} confirmed",
     RunCount.FACTS_MERGED: "{} merged",
-    RunCount.FACTS_REWORDED: "{} reworded",
     RunCount.FACTS_SUPERSEDED: "{} ended",
     RunCount.FACTS_RETRACTED: "{} ended",
     RunCount.FACTS_ENDED: "{} ended",
@@ -272,7 +269,7 @@ def effects(counts: Mapping[str, int]) -> list[str]:
 
 def written(counts: Mapping[str, int]) -> int:
     """How many facts a run made."""
-    return sum(_without_phases(counts)[what] for what in _WRITTEN)
+    return _without_phases(counts)[RunCount.FACTS_LEARNED]
 
 
 def retired(counts: Mapping[str, int]) -> int:

@@ -30,9 +30,7 @@ from slowwave.facts.deduplication.merged_facts import (
     evidence_of,
     lineage_of,
     merge_clusters,
-    merge_provenance,
-    reworded_facts,
-    with_merge_provenance,
+    merged_facts,
 )
 from slowwave.facts.deduplication.reconciliation_plan import SUPERSEDE, ReconciliationPlan, changed_rows
 from slowwave.facts.revision.application import (
@@ -137,16 +135,12 @@ def plan_open_pairs(
     """
     done = merge_clusters(facts, Merges(), pairs.select("loser_id", "winner_id").iter_rows())
     mine = pairs.filter(pl.col("loser_id").is_in(list(done.steps)))
-    worth = merge_provenance(done, evidence)
-    after = with_merge_provenance(done, worth, now)
     return ReconciliationPlan(
-        changed_rows(after, done.facts),
-        reworded_facts(done, worth, after, ""),
+        changed_rows(merged_facts(done, evidence, now), done.facts),
         evidence_of(done, evidence),
         lineage_of(done),
         aspects_of(done, aspects),
         _answered(mine, now),
-        frames.empty(frames.PATCH_BATCHES),
         _decisions(mine, now),
         len(facts),
     )

@@ -22,7 +22,6 @@ from prompts.rendering import prompt_version, render_pairs
 from prompts.responses import PairVerdict, Reconciliation
 from slowwave.common.comparison.similarity import resolve_cosine_of
 from slowwave.common.entrenchment import AXIOM, rank_of
-from slowwave.common.errors import SlowwaveError
 from slowwave.common.records import PairFact, PairQuestion
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import MergeSettings
@@ -56,10 +55,10 @@ from storage.search import near_rows, unit_matrix
 from storage.snapshots import MANY, Reading, Snapshot
 from storage.transactions import Transaction
 from tasks.ingest.surroundings import surroundings_of_facts
-from tasks.runtime.engine import log, report_progress, task
+from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
 from tasks.runtime.run_pages import TaskResult, decisions_of
-from tasks.runtime.runs import Run, embed_rows, store_of
+from tasks.runtime.runs import Run, store_of
 
 COMPARED = ["id", "scope", "kind", "statement", "vector"]
 COMPARED_TABLES = ("facts", "pair_decisions")
@@ -71,7 +70,6 @@ UNANSWERED, CONTRADICTORY = "the answer has no usable verdict about it", "the an
 COUNTED_AS = {
     "looked_at": RunCount.FACTS_COMPARED,
     "merged": RunCount.FACTS_MERGED,
-    "reworded": RunCount.FACTS_REWORDED,
     "ended": RunCount.FACTS_SUPERSEDED,
     "clashing": RunCount.CONTRADICTIONS_FOUND,
     "kept": RunCount.PAIRS_KEPT_APART,
@@ -163,26 +161,13 @@ async def settle(
         return plan_of(run, reading, comparison, answers.judged, settings, model, marks=marks)
 
     plan = planned(snapshot, comparison)
-    try:
-        vectors = embedded_wordings(run, plan)
-    except SlowwaveError as error:
-        log.warning("Notes keep their text, the new one could not be embedded: %s", error)
-        comparison = _unjoined(comparison)
-        plan = planned(snapshot, comparison)
-        vectors = embedded_wordings(run, plan)
     with store_of(run).commit(run.id, kind, run.now) as tx:
         if tx.is_overtaken(snapshot, *COMPARED_TABLES):
             comparison = as_stored_now(tx, run, comparison)
             plan = planned(tx, comparison)
-            if not plan.reworded["statement"].is_in(vectors["statement"].implode()).all():
-                plan = planned(tx, _unjoined(comparison))
-        write_plan(tx, run, plan, vectors)
+        write_plan(tx, plan)
         also(tx, plan, answers)
     return counted(written_part(run, plan), comparison, answers)
-
-
-def _unjoined(comparison: Comparison) -> Comparison:
-    return replace(comparison, merges=replace(comparison.merges, joins_notes=False))
 
 
 def asks_model(settings: MergeSettings, language: Language) -> bool:
@@ -253,7 +238,7 @@ def comparison_of(
     rule = rule or by_words(settings)
     merges = merge_by(pool, rule)
     worth_asking = (pl.col("cosine") >= resolve) | (pl.col("jaccard") >= settings.text_dedup)
-    merges = replace(merges, undecided=merges.undecided.filter(worth_asking), joins_notes=not is_whole)
+    merges = replace(merges, undecided=merges.undecided.filter(worth_asking))
     return Comparison(snapshot, pool, matrix[rows.to_numpy()], merges, rule)
 
 
@@ -453,31 +438,21 @@ def plan_of(
         settings,
         prompt_version=prompt_version(PROMPT) if model else "",
         model=model,
-        run_id=run.id,
         now=run.now,
         near=surroundings_of_facts(reading, concerned) if has_ends else Surroundings(),
         marks=marks,
     )
 
 
-def embedded_wordings(run: Run, plan: ReconciliationPlan) -> pl.DataFrame:
-    """The vectors of new wordings (statement, vector), found outside the lease: they are those of the words alone."""
-    texts = plan.reworded.select(id="statement").unique(maintain_order=True)
-    return embed_rows(run, texts, texts.select("id", text="id")).select("vector", statement="id")
-
-
-def write_plan(tx: Transaction, run: Run, plan: ReconciliationPlan, embedded: pl.DataFrame) -> None:
-    """Write all rows of a plan; `embedded` are the vectors of new wordings."""
+def write_plan(tx: Transaction, plan: ReconciliationPlan) -> None:
+    """Write all rows of a plan."""
     changed = plan.facts
     vectors = tx.by_ids("facts", changed["id"], ["id", "vector"])
     tx.upsert("facts", changed.join(vectors, on="id", how="left", maintain_order="left"))
-    fresh = plan.reworded.drop("vector", strict=False).join(embedded, on="statement", how="left", maintain_order="left")
-    tx.upsert("facts", fresh.with_columns(embed_model=pl.lit(run.embedder)))
     tx.upsert("fact_evidence", plan.evidence)
     tx.upsert("lineage", plan.lineage)
     tx.upsert("fact_aspects", plan.aspects)
     tx.upsert("pair_decisions", plan.pairs)
-    tx.upsert("patch_batches", plan.batches)
     tx.upsert("decisions", plan.decisions)
 
 
@@ -492,7 +467,6 @@ def written_part(run: Run, plan: ReconciliationPlan) -> ReconciliationPlan:
 
     return replace(
         plan,
-        reworded=there("facts", plan.reworded),
         lineage=there("lineage", plan.lineage),
         decisions=there("decisions", plan.decisions),
     )

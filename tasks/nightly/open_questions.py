@@ -56,7 +56,7 @@ def propose_pairs(run: Run, settings: ConsolidateSettings, *, scope: str | None 
         evidence = tx.by_ids("fact_evidence", facts["id"], key="fact_id")
         aspects = tx.by_ids("fact_aspects", facts["id"], key="fact_id")
         plan = plan_open_pairs(pairs, facts, evidence, aspects, run.now)
-        write_plan(tx, run, plan, pl.DataFrame(schema={"statement": pl.String}))
+        write_plan(tx, plan)
 
     _propose(run, MERGE, settings.approval, titles_of_pairs(pairs, facts), write)
     return len(pairs)

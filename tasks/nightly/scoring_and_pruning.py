@@ -386,7 +386,7 @@ async def merge_duplicates(
 
     def mark(tx: Transaction, plan: ReconciliationPlan, answers: PairAnswers) -> None:
         left = [*answers.waiting, *comparison.merges.duplicates["loser_id"], *plan.lineage["old_id"]]
-        _mark(tx, run, pl.concat([seeds.filter(~seeds.is_in(left)), plan.reworded["id"]]))
+        _mark(tx, run, seeds.filter(~seeds.is_in(left)))
 
     by_pairs = uses_pairs(len(seeds), "auto", limits)
     done = await settle(

@@ -52,9 +52,7 @@ class TaskResult:
 
 def decisions_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[DecisionSummary, ...]:
     """The most interesting decisions about these facts: a model's before a rule's, of unlike words before like ones."""
-    statements = dict(
-        pl.concat([part.select("id", "statement") for part in (facts, plan.reworded)], how="vertical").iter_rows()
-    )
+    statements = dict(facts.select("id", "statement").iter_rows())
     order = {"fail": 0, "contradict": 1, "supersede": 1, "absorb": 1, "keep": 2}
     rows = plan.decisions.with_columns(
         kind=pl.col("action").replace_strict(order, default=3, return_dtype=pl.Int8),

@@ -107,7 +107,7 @@ def _count(flow: str, state: str, counts: Mapping[str, int]) -> None:
     which: dict[str, Value] = {"slowwave.flow": flow}
     count("slowwave.runs", 1, "{run}", "Runs that ended", {**which, "slowwave.run.state": state})
     if flow != "sleep":
-        count("slowwave.facts.written", written(counts), "{fact}", "Facts learned and reworded", which)
+        count("slowwave.facts.written", written(counts), "{fact}", "Facts learned", which)
         count("slowwave.facts.retired", retired(counts), "{fact}", "Facts that no longer hold or moved away", which)
 
 

@@ -107,7 +107,7 @@ def plan(
     return plan_reconciliation(
         pool, merges, judged, more.pop("evidence", evidence_of(pool)), aspects_of(pool), more.pop("limits", LIMITS),
         prompt_version=pool.prompt_version, model="anthropic/claude" if pool.prompt_version else "quotes",
-        run_id="consolidate-1", now=now,
+        now=now,
     )  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def keep(a: str, b: str) -> JudgedPair:
 
 def changed(made: ReconciliationPlan) -> pl.DataFrame:
     """All rows of facts that the plan writes, with the columns of a fact."""
-    return pl.concat([made.facts.select(*frames.FACTS), made.reworded])
+    return made.facts.select(*frames.FACTS)
 
 
 def after(pool: CandidateSet, made: ReconciliationPlan) -> pl.DataFrame:
@@ -598,5 +598,5 @@ def test_consolidating_again_changes_nothing(data: st.DataObject) -> None:
     assert set(left).isdisjoint(pool.seeds())
     again = replace(pool, facts=live.with_columns(is_seed=False), decided=made.pairs)
     second = plan(again, now=NOW + timedelta(days=1))
-    tables = ("facts", "reworded", "evidence", "lineage", "aspects", "pairs", "batches", "decisions")
+    tables = ("facts", "evidence", "lineage", "aspects", "pairs", "decisions")
     assert all(getattr(second, name).is_empty() for name in tables)

@@ -9,8 +9,6 @@ import pytest
 from patchwork import Memory, claim
 from test_reconciliation import ALIKE, fact, plan, pool_of
 
-from slowwave.common import frames
-from slowwave.facts.deduplication.duplicates import BY_MEANING, DUPLICATES, Merges
 from slowwave.facts.revision.search_terms import general_words, search_terms
 from slowwave.lifecycle.forgotten_names import NameMatcher
 
@@ -127,13 +125,3 @@ def test_a_fact_that_absorbs_another_takes_over_its_general_words() -> None:
     three = [fact(f"f{n}", ALIKE[0] + "!" * n, search_terms=each) for n, each in enumerate(words)]
     found = plan(pool_of(*three)).facts.filter(pl.col("status") == "active")
     assert found["search_terms"].to_list() == ["break drink habit"]  # "office" is in the statement
-
-
-def test_a_note_that_goes_on_in_new_words_has_the_general_words_that_these_do_not_say() -> None:
-    first, second = "Ana keeps her tea in the kitchen.", "Ana keeps her tea in the kitchen. It is green."
-    notes = [fact("n0", first, kind="note", search_terms="drink green", at=0),
-             fact("n1", second, kind="note", search_terms="place", at=1)]  # fmt: skip
-    losers = pl.DataFrame({"loser_id": ["n1"], "winner_id": ["n0"], "stage": [BY_MEANING]})
-    merges = Merges(frames.conform(losers, DUPLICATES), joins_notes=True)
-    (new,) = plan(pool_of(*notes), merges=merges).reworded.to_dicts()
-    assert (new["statement"], new["search_terms"]) == (second, "drink place")

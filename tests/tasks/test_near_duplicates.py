@@ -13,8 +13,6 @@ import numpy as np
 import polars as pl
 import pytest
 from conftest import EPOCH
-from hypothesis import given
-from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply
 from stores import observation
 from talk import CLAUDE, overtaken, rows, verdict
@@ -23,8 +21,6 @@ from inference.embedding import open_embedder
 from slowwave.common import frames
 from slowwave.common.settings import MergeSettings, StewardSettings
 from slowwave.facts.deduplication.duplicates import CandidateSet, Merges, by_use, find_pairs, merge_by
-from slowwave.facts.deduplication.merged_facts import combine, combined_notes
-from slowwave.facts.revision.candidates import MAX_STATEMENT_BYTES
 from slowwave.lifecycle.usage_scores import usage_of
 from storage.doctor import examine
 from storage.search import unit_matrix
@@ -130,10 +126,10 @@ def test_t29_guards_stand_in_front_even_of_equal_vectors(statement: str, more: d
     assert winners(pool_of(fact("a"), fact("b", statement, **more))) == {}
 
 
-def test_t04_a_note_that_holds_another_one_is_not_merged_with_it() -> None:
+def test_t04_what_holds_another_statement_is_not_merged_with_it() -> None:
     longer = PLAIN + " Tomás looks after them."
     for other in (longer, "yes", "Backups"):
-        found = merged(pool_of(fact("a", PLAIN, kind="note"), fact("b", other, kind="note")))
+        found = merged(pool_of(fact("a", PLAIN), fact("b", other)))
         assert found.duplicates.is_empty()
         assert len(found.undecided) == 1
 
@@ -168,47 +164,6 @@ def test_s4_10_what_was_near_to_one_that_was_absorbed_is_left_alone_where_neithe
     all_three = pool_of(fact("a", hit_count=3), fact("b", hit_count=2), fact("c", hit_count=1)).facts
     facts = all_three.with_columns(is_seed=pl.col("id") == "b")
     assert winners(CandidateSet(facts, find_pairs(facts, ones(3), MergeSettings(), 0.88))) == {"b": "a"}
-
-
-# Two notes in one text
-
-TEXTS = st.text(alphabet="ab .\n", max_size=60)
-
-
-@given(TEXTS, TEXTS, st.integers(0, 8))
-def test_s4_09_a_combined_text_holds_both_and_is_never_shorter(keep: str, drop: str, least: int) -> None:
-    text = combine(keep, drop, least)
-    assert keep in text
-    assert drop in text
-    assert max(len(keep), len(drop)) <= len(text) <= len(keep) + len(drop) + 2
-    assert combine(text, drop, least) == combine(text, keep, least) == text
-
-
-def test_s4_09_containment_splice_or_both_below_each_other() -> None:
-    shared = "the importer read local times"
-    assert combine("yes", "Yes, yes: " + PLAIN + " yes") == "Yes, yes: " + PLAIN + " yes"
-    assert combine(FRAMED, PLAIN) == combine(PLAIN, FRAMED) == FRAMED
-    assert combine(f"We found that {shared}", f"{shared}, so an hour was lost") == (
-        f"We found that {shared}, so an hour was lost"
-    )
-    assert combine(f"{shared}, so an hour was lost", f"We found that {shared}") == (
-        f"We found that {shared}, so an hour was lost"
-    )
-    assert combine("Short one.", "This is the longer one.") == "This is the longer one.\n\nShort one."
-    nineteen, twenty = "x" * 19, "y" * 20
-    assert combine("a" + nineteen, nineteen + "b") == f"a{nineteen}\n\n{nineteen}b"
-    assert combine("a" + twenty, twenty + "b") == f"a{twenty}b"
-
-
-def test_s4_09_a_note_gets_no_other_words_for_an_article_or_beyond_the_longest_statement() -> None:
-    def of(keep: str, *drops: str) -> dict[str, str]:
-        return combined_notes(pl.DataFrame([{"id": "a", "keep": keep, "drop": drop} for drop in drops]))
-
-    assert of(PLAIN, PLAIN.upper(), PLAIN + "!", PLAIN.replace("Backups", "The backups")) == {}
-    assert of(PLAIN, FRAMED) == {"a": FRAMED}
-    assert of(FRAMED, PLAIN) == {}
-    long = "x" * (MAX_STATEMENT_BYTES - 10)
-    assert of(long, "Another thing entirely", "word") == {"a": f"{long}\n\nword"}
 
 
 # In a store
@@ -346,32 +301,24 @@ def test_s4_08_a_few_of_the_nearest_are_compared_and_not_the_first_alone(remembe
     assert swept(place).counts["facts merged"] == 1
 
 
-# Notes
-
-
-def notes(*statements: str, **more: Any) -> list[Fact]:
-    return [fact(f"n{n}", statement, n, kind="note", **more) for n, statement in enumerate(statements)]
-
-
 @pytest.mark.proof
-def test_s4_09_of_two_notes_the_longer_text_goes_on_in_a_new_row(remember: Made) -> None:
-    place = remember(*notes(PLAIN, FRAMED), hits={"n0": 2})
-    found = swept(place)
-    assert (found.counts["facts merged"], found.counts["facts reworded"]) == (1, 1)
-    [new] = live(place)
+def test_s4_09_the_sentence_of_more_use_stays_as_it_is_and_takes_over_what_is_known_of_the_other(
+    remember: Made,
+) -> None:
+    place = remember(fact("a", PLAIN), fact("b", FRAMED, 1), hits={"a": 1, "b": 2})
+    assert swept(place).counts["facts merged"] == 1
     facts = {row["id"]: row for row in rows(place, "facts").iter_rows(named=True)}
-    assert facts[new]["statement"] == FRAMED
-    assert facts["n0"]["statement"] == PLAIN
-    assert facts["n0"]["replaced_by"] == facts["n1"]["replaced_by"] == new
-    assert set(rows(place, "lineage").select("old_id", "new_id", "reason").rows()) == {
-        ("n0", new, "dedup"), ("n1", new, "dedup"),
+    assert {id_: (row["statement"], row["replaced_by"]) for id_, row in facts.items()} == {
+        "a": (PLAIN, "b"), "b": (FRAMED, None),
     }  # fmt: skip
+    assert facts["b"]["valid_from"] == T0
+    assert rows(place, "lineage").select("old_id", "new_id", "reason").rows() == [("a", "b", "dedup")]
+    assert set(rows(place, "fact_evidence", "fact_id = 'b'")["message_id"]) == {
+        facts[id_]["message_id"] for id_ in "ab"
+    }
     assert {told["decided_by"] for told in rows(place, "decisions").iter_rows(named=True)} == {"rule"}
-    [patch] = rows(place, "patch_batches").iter_rows(named=True)
-    assert (patch["state"], patch["decided_by"]) == ("applied", "rule")
-    vector = rows(place, "facts", f"id = '{new}'", ["vector"])["vector"][0].to_numpy()
-    assert np.allclose(vector, open_embedder().embed([FRAMED])[0], atol=1e-6)
-    assert usage_of(rows(place, "fact_usage"), rows(place, "lineage"))["id"].to_list() == [new]
+    used = usage_of(rows(place, "fact_usage"), rows(place, "lineage"))
+    assert used.select("id", "hit_count").rows() == [("b", 3)]
     assert swept(place) == TaskResult()
     assert examine(Store.open(str(place))) == ()
 
@@ -381,7 +328,9 @@ def test_s4_09_of_two_notes_the_longer_text_goes_on_in_a_new_row(remember: Made)
 
 @pytest.mark.proof
 def test_t40_what_another_run_retired_meanwhile_is_not_merged(remember: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = remember(*notes(PLAIN, FRAMED, "Note: " + PLAIN), fact("z", PLAIN, vector=apart(0)))
+    place = remember(
+        fact("n0", PLAIN), fact("n1", FRAMED, 1), fact("n2", "Note: " + PLAIN, 2), fact("z", PLAIN, vector=apart(0))
+    )
 
     def other() -> None:
         store = Store.open(str(place))

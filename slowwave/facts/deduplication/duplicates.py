@@ -244,14 +244,10 @@ class CandidateSet:
 
 @dataclass(frozen=True, slots=True)
 class Merges:
-    """`duplicates`: DUPLICATES, merged without a model. `undecided`: UNDECIDED, the other similar pairs.
-
-    With `joins_notes` a note also takes over the words of the notes that it absorbs (S4-09).
-    """
+    """`duplicates`: DUPLICATES, merged without a model. `undecided`: UNDECIDED, the other similar pairs."""
 
     duplicates: pl.DataFrame = field(default_factory=lambda: frames.empty(DUPLICATES))
     undecided: pl.DataFrame = field(default_factory=lambda: frames.empty(UNDECIDED))
-    joins_notes: bool = False
 
 
 def is_redundancy() -> pl.Expr:

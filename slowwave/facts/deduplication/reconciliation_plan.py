@@ -34,9 +34,7 @@ from .merged_facts import (
     evidence_of,
     lineage_of,
     merge_clusters,
-    merge_provenance,
-    reworded_facts,
-    with_merge_provenance,
+    merged_facts,
 )
 from .pairs_for_a_model import CONTRADICTS, CORRECTS, UPDATES, JudgedPair, Merge, allowed_merges
 
@@ -203,7 +201,7 @@ def _no_longer_pending(
     known: pl.DataFrame, candidates: CandidateSet, done: ClusterMerge, judged: Sequence[JudgedPair], parts: bool
 ) -> pl.DataFrame:
     """Pairs that need not wait any longer: a side was merged, or other pairs of both sides were judged."""
-    gone = pl.Series(list(done.supersessions()["id"]), dtype=pl.String).implode()
+    gone = pl.Series(list(done.steps), dtype=pl.String).implode()
     waiting = known.filter(pl.col("outcome").is_in([PENDING, FAILED]))
     is_gone = pl.col("a_id").is_in(gone) | pl.col("b_id").is_in(gone)
     open_ = [id_ for each in judged if not each.verdict for id_ in each.ids]
@@ -221,7 +219,6 @@ def _no_longer_pending(
 
 MAX_REASON = 500
 _SAME = "A model says that they say the same."
-_ONE_NOTE = "One note says what it and those it absorbed say."
 
 
 def decisions_of(
@@ -234,16 +231,15 @@ def decisions_of(
     now: datetime,
 ) -> pl.DataFrame:
     """DECISIONS: one per representative of a rule, one per pair that a model merged, ended or could not judge, or whose
-    merge a guard refused, one per new wording. Pairs that are kept apart are only in PAIR_DECISIONS."""
-    new = dict(done.reworded().select("root_id", "target_id").iter_rows())
+    merge a guard refused. Pairs that are kept apart are only in PAIR_DECISIONS."""
     by_model = partial(decision, now=now, decided_by="model", model=model)
     seen: dict[str, object] = {"prompt_version": prompt_version}
-    rows = _merged(done, merges, settings, new, now)
+    rows = _merged(done, merges, settings, now)
     for each in answers.same:
         both = [each.judged.first, each.judged.second]
-        stays, goes = new.get(each.representative, each.representative), each.duplicate
-        if done.how.get(goes) == CONSOLIDATED and done.steps[goes] == each.representative:
-            rows.append(by_model("absorb", stays, [each.representative, goes], [stays, goes], _SAME, measures=seen))
+        stays, goes = each.representative, each.duplicate
+        if done.how.get(goes) == CONSOLIDATED and done.steps[goes] == stays:
+            rows.append(by_model("absorb", stays, [stays, goes], [stays, goes], _SAME, measures=seen))
         if each.guard:
             reason = f"A model says that they say the same, but a guard keeps them apart ({each.guard})."
             rows.append(by_model("keep", both[0], both, [], reason, measures=seen))
@@ -254,17 +250,12 @@ def decisions_of(
             reason = f"No usable answer: {pair.error}"[:MAX_REASON]
             both = [pair.first, pair.second]
             rows.append(by_model("fail", pair.first, both, [], reason, measures=counted | seen))
-    rows += [
-        decision("create", target, [root], [target], _ONE_NOTE, now, {"reason": DEDUP}) for root, target in new.items()
-    ]
     ended = ledger_rows(list(answers.ended.decisions), now)
     made = decision_frame(rows).unique("id", keep="last", maintain_order=True)
     return pl.concat([made, ended.select(*frames.DECISIONS)])
 
 
-def _merged(
-    done: ClusterMerge, merges: Merges, settings: MergeSettings, new: dict[str, str], now: datetime
-) -> list[dict[str, object]]:
+def _merged(done: ClusterMerge, merges: Merges, settings: MergeSettings, now: datetime) -> list[dict[str, object]]:
     """One row per representative of a rule, with thresholds, and the hit counts where these ordered the facts."""
     taken = [id_ for id_, how in done.how.items() if how == DEDUP]
     groups = merges.duplicates.filter(pl.col("loser_id").is_in(taken)).sort("winner_id", "loser_id")
@@ -272,13 +263,13 @@ def _merged(
     grouped = groups.group_by("winner_id", maintain_order=True).agg("loser_id", "cosine", "jaccard", "stage")
     rows = []
     for representative, losers, cosines, jaccards, stages in grouped.iter_rows():
-        ids, stays = [representative, *losers], new.get(representative, representative)
+        ids = [representative, *losers]
         limits: dict[str, object] = {"merge_cosine": settings.merge_cosine, "text_dedup": settings.text_dedup}
         if {*stages} == {BY_USE}:
             limits = {"merge_threshold": settings.merge_cosine, "hit_count": [hits[id_] or 0 for id_ in ids]}
         measures = {"cosine": cosines, "jaccard": jaccards, **limits, "stage": sorted({*stages})}
         reason = _REASON.get("".join({*stages}), "The same meaning, and every guard agrees.")
-        rows.append(decision("absorb", stays, ids, [stays, *losers], reason, now, measures))
+        rows.append(decision("absorb", representative, ids, ids, reason, now, measures))
     return rows
 
 
@@ -296,29 +287,26 @@ _COMPARED = (
 
 @dataclass(frozen=True, slots=True)
 class ReconciliationPlan:
-    """Rows to upsert: `facts` are full rows of changed facts, `reworded` are new ones without vector."""
+    """Rows to upsert; `facts` are full rows of changed facts."""
 
     facts: pl.DataFrame
-    reworded: pl.DataFrame
     evidence: pl.DataFrame
     lineage: pl.DataFrame
     aspects: pl.DataFrame
     pairs: pl.DataFrame
-    batches: pl.DataFrame
     decisions: pl.DataFrame
     looked_at: int
 
     def summary(self) -> dict[str, int]:
-        """Number of facts looked at, merged, ended, reworded; of pairs clashing, kept, failed, pending."""
+        """Number of facts looked at, merged, ended; of pairs clashing, kept, failed, pending."""
         ends, outcomes = self.lineage["reason"], self.pairs["outcome"]
         actions, by_model = self.decisions["action"], self.pairs["decided_by"] == "model"
         redundant = self.pairs["kind"] == "redundant"
         return {
             "looked_at": self.looked_at,
-            "merged": int(ends.is_in(REDUNDANT).sum()) - len(self.reworded),
+            "merged": int(ends.is_in(REDUNDANT).sum()),
             "ended": int(ends.is_in(["temporal_change", "correction"]).sum()),
             "clashing": int((actions == "contradict").sum()),
-            "reworded": len(self.reworded),
             "kept": int((redundant & by_model & (outcomes == "keep_all")).sum()),
             "pending": int((redundant & (outcomes == "pending")).sum()),
             "failed": int((redundant & (outcomes == "failed")).sum()),
@@ -335,7 +323,6 @@ def plan_reconciliation(
     *,
     prompt_version: str,
     model: str,
-    run_id: str,
     now: datetime,
     near: Surroundings = _NOWHERE,
     marks: bool = True,
@@ -355,25 +342,20 @@ def plan_reconciliation(
     done = merge_clusters(live, merges, [(each.duplicate, each.representative) for each in same if each.representative])
     ended = end_by_verdicts(judged, done.roots(), near, model, now)
     answers = Settled(judged, same, ended)
-    worth = merge_provenance(done, evidence)
-    facts = with_merge_provenance(done, worth, now)
+    facts = merged_facts(done, evidence, now)
     if marks:
-        facts = _marked(facts, candidates, done, judged, settings, now)
+        facts = _marked(facts, candidates, done, judged, now)
     facts = with_marks(with_supersessions(facts, ended.supersessions), ended.marks)
     others = frames.conform(near.facts, frames.FACTS).join(facts, on="id", how="anti")
-    batch = row_id("p", "consolidate", run_id)
-    reworded = reworded_facts(done, worth, facts, batch)
     return ReconciliationPlan(
         pl.concat(
             [changed_rows(facts, done.facts), changed_rows(with_marks(others, ended.marks), others)],
             how="diagonal_relaxed",
         ),
-        reworded,
         evidence_of(done, evidence),
         pl.concat([lineage_of(done).select(*frames.LINEAGE), ended.supersessions.lineage.select(*frames.LINEAGE)]),
         aspects_of(done, aspects),
         pair_rows(candidates, merges, done, answers, settings, prompt_version, now, marks),
-        _batches(batch, run_id, done),
         decisions_of(done, merges, answers, settings, prompt_version, model, now),
         len(candidates.seeds()),
     )
@@ -384,7 +366,6 @@ def _marked(
     candidates: CandidateSet,
     done: ClusterMerge,
     judged: Sequence[JudgedPair],
-    settings: MergeSettings,
     now: datetime,
 ) -> pl.DataFrame:
     """The facts with the marks of S1-08: decided facts are not seeds again, failed ones count one more attempt.
@@ -423,18 +404,3 @@ def changed_rows(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     rows = facts.join(old, on=["id", *_COMPARED], how="anti", nulls_equal=True, maintain_order="left")
     kept = [name for name in ("created_at",) if name in rows.columns]  # keep the time when the fact became known
     return rows.select(*frames.FACTS, *kept).sort("id")
-
-
-def _batches(id_: str, run_id: str, done: ClusterMerge) -> pl.DataFrame:
-    """PATCH_BATCHES: the applied batch of new wordings, if there are any."""
-    count = len(done.reworded())
-    row = {
-        "id": id_,
-        "origin": "consolidate",
-        "source_key": run_id,
-        "state": "applied",
-        "decided_by": "rule",
-        "candidates": count,
-        "passed": count,
-    }
-    return pl.DataFrame([row] if count else [], schema=dict(frames.PATCH_BATCHES))

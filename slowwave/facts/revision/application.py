@@ -412,7 +412,7 @@ def _not_repeated(candidate: str, known: str, reason: str) -> Mapping[str, objec
 
 
 def activated(candidates: pl.DataFrame, reason: str) -> pl.DataFrame:
-    """The candidates as active facts, where another rule decided already (reworded representatives)."""
+    """The candidates as active facts, where another rule decided already (restored ones)."""
     return candidates.with_columns(status=pl.lit("active"), status_reason=pl.lit(reason))
 
 

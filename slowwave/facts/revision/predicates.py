@@ -235,6 +235,15 @@ def domain_of(canonical: str) -> str:
     return _DOMAINS.get(_CANONICAL.get(affirmed, affirmed), "")
 
 
+@lru_cache(maxsize=4096)
+def words_of_relation(canonical: str) -> frozenset[str]:
+    """The words of this relation and of the others of its domain, with their aliases."""
+    domain = domain_of(canonical)
+    near = [p for p in DEFAULT if p.name == canonical or (domain and p.domain == domain)]
+    forms = (canonical, *(form for p in near for form in p.forms))
+    return frozenset(word for form in forms for word in form.split("_"))
+
+
 def _table(learned: pl.DataFrame) -> Mapping[str, tuple[str, str | None, str]]:
     """(canonical form, cardinality, source) by alias: file over default over model."""
     if learned.is_empty():
