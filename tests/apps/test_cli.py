@@ -542,7 +542,7 @@ def test_reading_imports_no_prefect_no_model_and_nothing_of_how_messages_are_rea
     [
         (["up"], {"up", "upkeep", "recall"}),
         (["--version", "split"], {"split", "up", "upkeep"}),
-        (["up", ""], {"up", "down"}),
+        (["up", ""], {"up"}),
         ([], {"up", "upkeep", "recall"}),
     ],
 )

@@ -120,6 +120,17 @@ def test_what_stands_now_names_what_it_replaced_merged_leans_on_and_is_disputed_
     assert text.count("It was accepted") == 1  # what was decided about others when they were learned is theirs
 
 
+def test_what_a_run_changed_is_told_kind_by_kind_with_the_rows_and_additions_last(shown: Any) -> None:
+    text = joined(shown(RUN))
+    for words in (
+        "Replaced: A later message replaces it. “Marta uses vim.” – now: “Marta uses neovim.” 0a",
+        "Merged: They say the same. “Marta uses neovim.” – also stands for: “Marta works in neovim.” 0b",
+        "Learned 2 “Marta uses neovim.” 0b “Marta uses vim.” 0a",
+    ):
+        assert words in text
+    assert text.index("Merged: ") < text.index("Learned 2")
+
+
 def test_full_and_json_keep_everything(shown: Any) -> None:
     full = shown(NEOVIM, "--full", columns=240)
     assert all(name in full for name in ("suspect_of", "valid_from", "keep_all", "columns"))
