@@ -102,16 +102,6 @@ def test_stored_text_reaches_the_model_as_it_is_and_is_never_run_as_a_template(
 # The ledger
 
 
-def test_what_is_in_the_ledger_is_never_asked_again(serve: Callable[..., MessagesApi]) -> None:
-    api, ledger = serve(), MemoryLedger()
-    first, _ = run(many(3), ledger)
-    again, language = run(many(3), ledger)
-    assert len(api.requests) == 3
-    assert [answer.value for answer in again] == [answer.value for answer in first]
-    assert all(answer.cached for answer in again)
-    assert language.usage == Usage(cached=3)
-
-
 # Trouble that passes
 
 

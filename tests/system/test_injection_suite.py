@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +16,7 @@ import polars as pl
 import pytest
 from attacks import ALL, FLAGGED, TARGET, UNFLAGGED
 from conftest import EPOCH
+from conftest import command as run
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mcp.client import Client
@@ -25,7 +24,6 @@ from mcp_client import small_memory
 from messages_api import Body, MessagesApi, Reply, filled
 from talk import CLAUDE, NOW, learn, pairs_of, rows, said, texts_of, written
 
-from apps.cli import main
 from apps.configuration import Place
 from apps.mcp.server import INSTRUCTIONS, make_server
 from apps.mcp.tools import inert_text
@@ -360,9 +358,7 @@ def test_no_command_prints_what_a_terminal_would_act_on(
     command: list[str], infested: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for more in ([], ["--json"]):
-        monkeypatch.setattr(sys, "argv", ["slowwave", *command, "--store", str(infested), *more])
-        with suppress(SystemExit):
-            main()
+        run(monkeypatch, *command, "--store", infested, *more)
         shown, wrong = capsys.readouterr()
         assert not wrong
         assert len(shown) > 100

@@ -6,7 +6,6 @@ import asyncio
 import io
 import json
 import logging
-import sys
 import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
@@ -14,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import command
 from mcp.client import Client
 from messages_api import Body, MessagesApi, Reply, fault, filled
 from planted import KINDS, Planted, bytes_of, rows_of
 from talk import CLAUDE, NOW, learn, said, texts_of, written
 
-from apps.cli import main
 from apps.configuration import Place
 from apps.mcp.server import make_server
 from apps.transfer_commands import atlas_page
@@ -300,10 +299,7 @@ def test_a_command_that_fails_tells_no_secret(
     monkeypatch.setenv("SLOWWAVE_CONFIG", str(config))
     shown = []
     for more in ([], ["--json"]):
-        monkeypatch.setattr(sys, "argv", ["slowwave", "recall", "boats", "--store", str(tmp_path / "memory"), *more])
-        with pytest.raises(SystemExit) as end:
-            main()
-        assert end.value.code == 2
+        assert command(monkeypatch, "recall", "boats", "--store", tmp_path / "memory", *more) == 2
         shown += capsys.readouterr()
     assert "max_usd" in shown[1]
     assert planted.found_in(shown) == set()
