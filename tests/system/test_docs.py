@@ -78,17 +78,10 @@ def test_the_common_settings_are_few_and_stand_in_their_part_alone() -> None:
     assert "| `max_usd` |" not in llm
 
 
-def test_the_range_on_the_page_is_the_range_that_is_enforced() -> None:
+def test_the_range_of_a_setting_is_on_the_page() -> None:
     page = settings_page()
     assert re.search(r"\| `lease_s` \| `30\.0` \| ≥ 1 and ≤ 3600 \|", page)
     assert re.search(r"\| `approval.mode` \| `\"auto\"` \| `auto`, `manual` \|", page)
-    for value, is_allowed in [(1.0, True), (3600.0, True), (0.9, False), (3600.1, False)]:
-        try:
-            Settings.model_validate({"retention": {"lease_s": value}})
-        except ValueError:
-            assert not is_allowed
-        else:
-            assert is_allowed
 
 
 def test_the_whole_file_of_the_page_is_valid_and_says_the_defaults() -> None:
