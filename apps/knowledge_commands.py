@@ -10,9 +10,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.cells import cell_len
-from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from slowwave.common.arguments import checked_time
@@ -23,13 +20,12 @@ from slowwave.integrations.python_api import OpenMemory
 
 from .configuration import Place
 from .options import AsOf, EntityName, KnownAsOf, Limit, Shown
-from .printing import Aside, marked_statement, out, printable, table, three_columns, validity
+from .printing import Aside, marked_statement, printable, table, three_columns, validity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from slowwave.common.types import Entity, RecalledFact, Story, Version
-    from slowwave.common.types.stories import StorySection
 
 SHOWN = 50
 TypesOption = Annotated[
@@ -41,8 +37,6 @@ TypesOption = Annotated[
     ),
 ]
 _TEXT_CHARS = 60
-BESIDE = 3
-"""What stands beside the text of a story takes at most this part of the terminal on either side."""
 
 
 def facts(
@@ -316,25 +310,10 @@ def history_lines(title: str, versions: Sequence[Version], locale: Locale = "en"
 def story_lines(story: Story, locale: Locale = "en") -> Iterator[RenderableType]:
     """The story in plain sentences: what is known, who said it, what became of it."""
     yield Text(printable(story.title), style="bold")
-    yield from map(_section_lines, sections_of(story, locale))
+    for section in sections_of(story, locale):
+        rows = [(line.before, line.text, line.after) for line in section.lines]
+        yield three_columns(section.title and f"\n{section.title}", rows)
     yield Text(f"\n{story.id}; all that is stored of it: --full", style="dim")
-
-
-def _section_lines(section: StorySection) -> RenderableType:
-    """A section as a grid of those of its three columns in which anything stands."""
-    cells = [(line.before, line.text, line.after) for line in section.lines]
-    used = [place for place in range(3) if place == 1 or any(row[place] for row in cells)]
-    made = Table.grid(padding=(0, 1), expand=True)
-    for place in used:
-        if place == 1:
-            made.add_column(ratio=1, overflow="fold")
-        else:
-            widest = max(cell_len(printable(row[place])) for row in cells)
-            width = min(widest, out.width // BESIDE)  # rich would take it from the text, and then from all
-            made.add_column(style="dim", no_wrap=True, width=width, justify="right" if place else "left")
-    for row in cells:
-        made.add_row(*(Text(printable(row[place])) for place in used))
-    return Group(*([Text(f"\n{section.title}", style="bold cyan")] if section.title else []), made)
 
 
 def whole_story_lines(story: Story, locale: Locale = "en") -> Iterator[RenderableType]:

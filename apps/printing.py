@@ -38,6 +38,8 @@ ONE_LINE = 100
 """Columns from which on each fact is one line, cut where it is longer; a narrower terminal wraps it."""
 LEAST_WRAPPED = 12
 """Characters that a grid needs for each column that is wrapped."""
+BESIDE = 3
+"""What stands beside a wide text takes at most this part of the terminal on either side."""
 LISTED_ISSUES = 20
 
 _HIDDEN = re.compile(
@@ -125,14 +127,22 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], cap
 def three_columns(
     title: str, rows: Sequence[tuple[str, ...]], caption: str = "", is_cut: bool | None = False
 ) -> RenderableType:
-    """Rows of three cells with a wide middle one: wrapped, or cut; None cuts them on a wide terminal alone."""
+    """Rows of three cells with a wide middle one: wrapped, or cut; None cuts them on a wide terminal alone.
+
+    The cells beside it take a part of the terminal at most, and no room where they are empty.
+    """
     is_cut = out.width >= ONE_LINE if is_cut is None else is_cut
+    cells = [[printable(cell) for cell in row] for row in rows]
     made = Table.grid(padding=(0, 1), expand=True)
-    made.add_column(justify="right", style="dim", no_wrap=True)
-    made.add_column(ratio=1, no_wrap=is_cut, overflow="ellipsis" if is_cut else "fold")
-    made.add_column(style="dim", no_wrap=True)
-    for row in rows:
-        made.add_row(*(Text(printable(cell)) for cell in row))
+    used = [place for place in range(3) if place == 1 or any(row[place] for row in cells)]
+    for place in used:
+        if place == 1:
+            made.add_column(ratio=1, no_wrap=is_cut, overflow="ellipsis" if is_cut else "fold")
+        else:  # without a width rich would take it from the text, and then from all
+            width = min(max(cell_len(row[place]) for row in cells), out.width // BESIDE)
+            made.add_column(justify="left" if place else "right", style="dim", no_wrap=True, width=width)
+    for row in cells:
+        made.add_row(*(Text(row[place]) for place in used))
     parts = [Text(printable(title), style="bold")] if title else []
     return Group(*parts, made, *([Text(caption, style="dim")] if caption else []))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from mcp_types import CallToolResult, TextContent
 from pydantic import Field
@@ -14,6 +14,7 @@ from apps.printing import json_text
 from slowwave.common.arguments import TOKEN_BUDGET
 from slowwave.common.errors import UnknownName
 from slowwave.common.types import NOTHING_KNOWN
+from slowwave.integrations.python_api import GraphMode, Only
 
 from .tools import Agent, Document, memory_of, tool, worded, worded_facts
 
@@ -27,6 +28,11 @@ EntityName = Annotated[
     Text, Field(description="The entity: its name, one of its other names, or 'name (type)' where several share it.")
 ]
 Time = Annotated[str, Field(description="2026-01-31, or 2026-01-31T14:30:00+01:00; without a zone it is UTC.")]
+Scope = Annotated[str | None, Field(description="Only facts of this scope, for example a project.")]
+Also = Annotated[
+    list[Text] | None,
+    Field(max_length=8, description="The same question in two to four other words: more general, more special."),
+]
 AsOf = Annotated[Time | None, Field(description="What was true at this time, instead of now.")]
 KnownAsOf = Annotated[Time | None, Field(description="What was believed at this time, whatever was learned since.")]
 
@@ -93,18 +99,12 @@ def recall(
     ] = None,
     as_of: AsOf = None,
     known_as_of: KnownAsOf = None,
-    scope: Annotated[str | None, Field(description="Only facts of this scope, for example a project.")] = None,
+    scope: Scope = None,
     graph: Annotated[
-        Literal["none", "bfs", "spread"] | None,
-        Field(description="Whether relations are followed, breadth first or by spreading activation."),
+        GraphMode | None, Field(description="Whether relations are followed, breadth first or by spreading activation.")
     ] = None,
-    also: Annotated[
-        list[Text] | None,
-        Field(max_length=8, description="The same question in two to four other words: more general, more special."),
-    ] = None,
-    only: Annotated[
-        Literal["facts", "messages"] | None, Field(description="Only facts, or only passages of messages.")
-    ] = None,
+    also: Also = None,
+    only: Annotated[Only | None, Field(description="Only facts, or only passages of messages.")] = None,
     over_time: Annotated[
         bool,
         Field(description="Lines from the whole time instead of the nearest: for an order, a development, a summary."),
@@ -164,11 +164,8 @@ def ask(
     ] = TOKEN_BUDGET,
     as_of: AsOf = None,
     known_as_of: KnownAsOf = None,
-    scope: Annotated[str | None, Field(description="Only facts of this scope, for example a project.")] = None,
-    also: Annotated[
-        list[Text] | None,
-        Field(max_length=8, description="The same question in two to four other words: more general, more special."),
-    ] = None,
+    scope: Scope = None,
+    also: Also = None,
 ) -> Document:
     """A short answer to a question from memory, with the facts and passages that it rests on, or "Not known.".
 

@@ -84,7 +84,7 @@ def make_server(
 @functools.cache
 def _tools() -> list[Tool]:
     """All tools. Their schemas take a quarter of a second to make and are the same for every server of a process."""
-    return [StrictTool.of(name, each) for name, each in TOOLS.items()]
+    return [*map(StrictTool.of, TOOLS)]
 
 
 async def _flush_now_and_then(memory: OpenMemory) -> None:

@@ -6,7 +6,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 
 from mcp.server.mcpserver import Context
@@ -74,18 +74,8 @@ _PAYS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hi
 _BY_DEED = {"reads": _READS, "pays": _PAYS, "adds": _ADDS, "destroys": _DESTROYS}
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """A function that agents may call."""
-
-    function: Callable[..., Any]
-    title: str
-    description: str
-    annotations: ToolAnnotations
-
-
-TOOLS: dict[str, Declared] = {}
-"""All tools by name, in the order of their modules."""
+TOOLS: dict[str, tuple[Callable[..., Any], str, ToolAnnotations]] = {}
+"""The functions that agents may call by name, with title and permissions, in the order of their modules."""
 
 
 def tool(title: str, deed: Literal["reads", "pays", "adds", "destroys"]) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -96,7 +86,7 @@ def tool(title: str, deed: Literal["reads", "pays", "adds", "destroys"]) -> Call
 
     def declare(function: Callable[P, R]) -> Callable[P, R]:
         wrapped = answering(function)
-        TOOLS[function.__name__] = Declared(wrapped, title, inspect.getdoc(function) or "", _BY_DEED[deed])
+        TOOLS[function.__name__] = (wrapped, title, _BY_DEED[deed])
         return wrapped
 
     return declare
@@ -159,12 +149,12 @@ class StrictTool(Tool):
     """A tool that refuses unknown arguments instead of dropping them."""
 
     @classmethod
-    def of(cls, name: str, declared: Declared) -> Tool:
-        """The tool of a declared function."""
+    def of(cls, name: str) -> Tool:
+        """One of TOOLS."""
+        function, title, permissions = TOOLS[name]
         made = cls.from_function(
-            declared.function, name, title=declared.title, description=declared.description,
-            annotations=declared.annotations,
-        )  # fmt: skip
+            function, name, title=title, description=inspect.getdoc(function), annotations=permissions
+        )
         taken = made.fn_metadata.arg_model
         taken.model_config["extra"] = "forbid"
         taken.model_rebuild(force=True)

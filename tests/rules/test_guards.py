@@ -19,7 +19,6 @@ from slowwave.common.comparison.guards import (
     quantities,
 )
 from slowwave.common.comparison.normal_forms import stem
-from slowwave.common.lexicon.statement_words import ENDS
 from slowwave.common.text import sentences
 
 APART = [
@@ -32,16 +31,16 @@ APART = [
     ("quantity", "It is written in C++", "It is written in C"),
     ("time", "She travels in May", "She travels in June"),
     ("person", "My sister lives in Rome", "Your sister lives in Rome"),
-    ("modality", "She will move to Rome", "She moves to Rome"),
+    ("word", "She will move to Rome", "She moves to Rome"),
     ("name", "Ana works at Acme", "Ben works at Acme"),
     ("name", "The code is in R", "The code is in Rust"),
     ("owner", "Ana's brother likes tea", "Ana likes tea"),
     ("question", "You moved to Rome", "You moved to Rome?"),
-    ("antonym", "The user prefers dark roast coffee", "The user prefers light roast coffee"),
-    ("antonym", "Ana drinks tea and milk", "Ana drinks tea or milk"),
-    ("antonym", "All servers run Linux", "Some servers run Linux"),
+    ("word", "The user prefers dark roast coffee", "The user prefers light roast coffee"),
+    ("word", "Ana drinks tea and milk", "Ana drinks tea or milk"),
+    ("word", "All servers run Linux", "Some servers run Linux"),
     ("time", "Ana works at Acme", "Ana works at Acme until June"),
-    ("modality", "Ana wants to learn Rust", "Ana learns Rust"),
+    ("word", "Ana wants to learn Rust", "Ana learns Rust"),
     ("word", "Ana eats apples and pears", "Ana eats apples and plums"),
     ("word", "Ana eats apples and pears", "Ana eats apples"),
     ("word", "The man likes pines", "The man likes pins"),
@@ -134,13 +133,6 @@ def test_a_sentence_never_merges_with_itself_after_one_change(seed: int) -> None
 )
 def test_forms_of_one_word_have_one_spelling(forms: str, expected: str) -> None:
     assert {stem(form) for form in forms.split()} == {expected}
-
-
-def test_every_scale_has_two_ends_with_no_word_at_both() -> None:
-    for ends in ENDS.values():
-        scales = [end[:-1] for end in ends.split()]
-        assert len(scales) == len(set(scales))
-    assert {end[-1] for ends in ENDS.values() for end in ends.split()} == {"+", "-"}
 
 
 def test_markers_are_counted_under_one_name() -> None:

@@ -7,8 +7,8 @@ a wrong merge costs a memory: every doubt is a "no". A new guard is one more ent
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,23 +17,20 @@ import polars as pl
 from slowwave.common.entrenchment import AXIOM, entrenchment_rank
 from slowwave.common.lexicon.statement_words import (
     AMBIGUOUS_CALENDAR,
-    ENDS,
     FUNCTION_WORDS,
-    MODALITY,
     MONTHS,
     NUMBER_WORDS,
     PERSONS,
     POLARITY,
     RELATIVE_TIME,
     TIME_WORDS,
-    TURNING,
     UNITS,
     WEEKDAYS,
 )
 
-from .normal_forms import WORD, as_article, base, read_forms, spelling
+from .normal_forms import WORD, as_article, read_forms, spelling
 
-# Readers of marks: negations, amounts, times, names, owners, ends of scales (§6.2 G1, G2). A reader takes a series of
+# Readers of marks: negations, amounts, times, persons, names, owners, words (§6.2 G1, G2). A reader takes a series of
 # texts (from `straight`) and gives a list of marks per text; equal marks have one spelling.
 
 
@@ -56,17 +53,11 @@ _NAME = r"\b\p{Lu}(?:[\p{L}\p{N}&]|['-][\p{L}\p{N}])*"
 _OWNER = r"[\p{L}\p{N}-]+'s\b|\p{L}+s'"
 _NAMED_POLARITY = {name: re.compile(pattern) for name, pattern in POLARITY.items()}
 _SPLIT_AMOUNT = re.compile(rf"(.*?[\d%]|{_ANY_NUMBER_WORD})[\s-]?({_ANY_UNIT}|[%€$£])?", re.DOTALL)
-_TURNING = re.compile(TURNING)
-_OTHER_END = str.maketrans("+-", "-+")
 
 
 def _marks(texts: pl.Series, pattern: str, canonical: Callable[[str], str | None]) -> pl.Series:
     """Per text the matches of the pattern in their canonical spelling, in text order; None drops a match."""
-    return _spelt(texts.str.extract_all(pattern), canonical)
-
-
-def _spelt(found: pl.Series, canonical: Callable[[str], str | None]) -> pl.Series:
-    """Lists of matches in their canonical spelling."""
+    found = texts.str.extract_all(pattern)
     raw = found.explode(empty_as_null=True).drop_nulls().unique().to_list()
     if not raw:
         return found
@@ -109,18 +100,6 @@ def _bare(word: str) -> str:
     return word.lower().removesuffix("'s").removesuffix("n't")
 
 
-def _base(found: str) -> str:
-    return base(_bare(found))
-
-
-def _turned(found: str) -> str | None:
-    """The opposite that a word is made from: of "unhappy" "happy", of "useless" "useful"."""
-    word = _base(found)
-    if whole := _TURNING.fullmatch(word):
-        return whole[1]
-    return word.removesuffix("less") + "ful" if word.endswith("less") else None
-
-
 _FRAME = (
     r"by the way|btw|for the record|fyi|just so you know|just to repeat|to repeat|as a reminder|reminder|remember|"
     r"(?:like|as) (?:i|we) (?:just )?(?:said|mentioned|wrote|told you)(?: before| earlier| already| last time)?|"
@@ -158,11 +137,9 @@ def read_amounts(texts: pl.Series) -> pl.Series:
     )
 
 
-def reader_of_kinds(kinds: Mapping[str, str]) -> Callable[[pl.Series], pl.Series]:
-    """A reader of the kinds of words in a text, each once."""
-    return lambda texts: _marks(texts, WORD, lambda found: kinds.get(found.lower())).list.eval(
-        pl.element().unique().sort()
-    )
+def read_persons(texts: pl.Series) -> pl.Series:
+    """Who is meant by the pronouns of each text, each once."""
+    return _marks(texts, WORD, lambda found: PERSONS.get(found.lower())).list.eval(pl.element().unique().sort())
 
 
 def read_times(texts: pl.Series) -> pl.Series:
@@ -186,20 +163,6 @@ def read_owners(texts: pl.Series) -> pl.Series:
 def read_questions(texts: pl.Series) -> pl.Series:
     """Whether each text has a question mark."""
     return texts.str.contains("[?？]")
-
-
-def read_ends(texts: pl.Series) -> pl.Series:
-    """Structs of `words`, `ends` (of scales), `opposites` (the other ends), and `turned` (words made negative)."""
-    found = texts.str.extract_all(WORD)
-    read = {
-        "ends": _spelt(found, lambda word: ENDS.get(_base(word))).list.join(" ").str.extract_all(r"\S+"),
-        "opposites": _spelt(found, lambda word: ENDS.get(_base(word), "").translate(_OTHER_END) or None)
-        .list.join(" ")
-        .str.extract_all(r"\S+"),
-        "words": _spelt(found, _base),
-        "turned": _spelt(found, _turned),
-    }
-    return pl.DataFrame(read).to_struct()
 
 
 def is_time_bound(texts: pl.Series) -> pl.Series:
@@ -229,20 +192,6 @@ def _names_known(a: pl.Expr, b: pl.Expr) -> pl.Expr:
     )
 
 
-def _not_opposed(a: pl.Expr, b: pl.Expr) -> pl.Expr:
-    """Neither side has the opposite end of a scale ("hot", "cold"), or the negative of the other's word ("un-")."""
-    fields = ("ends", "opposites", "words", "turned")
-    (ends_a, opposites_a, words_a, turned_a), (ends_b, opposites_b, words_b, turned_b) = (
-        tuple(side.struct.field(name) for name in fields) for side in (a, b)
-    )
-    clashes = (
-        opposites_a.list.set_difference(opposites_b).list.set_intersection(ends_b.list.set_difference(ends_a)),
-        turned_a.list.set_difference(turned_b).list.set_intersection(words_b.list.set_difference(words_a)),
-        turned_b.list.set_difference(turned_a).list.set_intersection(words_a.list.set_difference(words_b)),
-    )
-    return pl.all_horizontal(*(clash.list.len() == 0 for clash in clashes))
-
-
 def _share_one(a: pl.Expr, b: pl.Expr) -> pl.Expr:
     return a.list.set_intersection(b).list.len() > 0
 
@@ -251,14 +200,13 @@ GUARDS: tuple[Guard, ...] = (
     Guard("polarity", read_polarities),
     Guard("quantity", read_amounts),
     Guard("time", read_times),
-    Guard("person", reader_of_kinds(PERSONS)),
-    Guard("modality", reader_of_kinds(MODALITY)),
+    Guard("person", read_persons),
     Guard("name", read_names, _names_known),
     Guard("owner", read_owners),
     Guard("question", read_questions),
-    Guard("antonym", read_ends, _not_opposed),
     Guard("word", read_forms, _share_one),
 )
+"""The last one, in which every word counts, keeps apart what most others do: they say in what two statements differ."""
 
 
 def guards_pass(a: pl.Series, b: pl.Series, guards: tuple[Guard, ...] = GUARDS) -> pl.DataFrame:
@@ -271,11 +219,12 @@ def guards_pass(a: pl.Series, b: pl.Series, guards: tuple[Guard, ...] = GUARDS) 
     texts, codes = _coded(first, second)
     failed = pl.Series([None], dtype=pl.String).new_from_index(0, len(first))
     left = (first != second).arg_true().to_numpy()
-    marks = _Marks(texts)
     for guard in guards:
         if not len(left):
             break
-        sides = marks.of(guard.read, codes[:, left])
+        known, places = np.unique(codes[:, left], return_inverse=True)
+        read = guard.read(texts.gather(known))
+        sides = [read.gather(side) for side in places.reshape(2, len(left))]
         agree = pl.DataFrame({"a": sides[0], "b": sides[1]}).select(agree=guard.agrees(pl.col("a"), pl.col("b")))[
             "agree"
         ]
@@ -290,24 +239,6 @@ def _coded(first: pl.Series, second: pl.Series) -> tuple[pl.Series, Codes]:
     both = pl.concat([first, second])
     codes = both.rank("dense").cast(pl.Int64).to_numpy() - 1
     return both.unique().sort(), codes.reshape(2, len(first))
-
-
-@dataclass
-class _Marks:
-    """The marks of the last reader; guards with the same reader in sequence share them."""
-
-    texts: pl.Series
-    reader: Callable[[pl.Series], pl.Series] | None = None
-    known: Codes = field(default_factory=lambda: np.zeros(0, np.int64))
-    read: pl.Series = field(default_factory=pl.Series)
-
-    def of(self, reader: Callable[[pl.Series], pl.Series], codes: Codes) -> tuple[pl.Series, pl.Series]:
-        """The marks of both sides of the pairs whose codes (2, pairs) are given."""
-        if reader is not self.reader:
-            self.reader, self.known = reader, np.unique(codes)
-            self.read = reader(self.texts.gather(self.known))
-        places = np.searchsorted(self.known, codes)
-        return self.read.gather(places[0]), self.read.gather(places[1])
 
 
 def is_same_identity() -> pl.Expr:

@@ -54,37 +54,21 @@ PERSONS = _by_word(table_of("persons"))
 MODALITY = _by_word(table_of("modality"))
 
 
-# Doublets (spellings of one word) and scales (words with their opposites) (§6.2, T29). Doublets are few on purpose:
-# spellings, short forms, and words that differ only in register. Boy and kid, man and person stay separate, and so does
-# bike, which may be a bicycle or a motorbike.
+# Doublets, spellings of one word (§6.2, T29). They are few on purpose: spellings, short forms, and words that differ in
+# register alone. Boy and kid, man and person stay separate, and so does bike, which may be a bicycle or a motorbike.
 
 
-_DOUBLETS = words_of("doublets")
-_SCALES = words_of("scales")
 # Phrases with the meaning of one word; replaced before single words are read.
 PHRASES: Mapping[str, str] = table_of("phrases_of_one_word")
-# Prefixes that negate a word: "unhappy", "inactive", "disagree".
-TURNING = r"^(?:un|in|im|ir|il|dis|non|de|anti|mis)-?([^\W\d_]{3,})$"
 
 
 def _groups(table: str) -> Iterator[str]:
     return (group.strip() for group in table.replace("\n", "|").split("|") if group.strip())
 
 
-def _ends() -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    for number, scale in enumerate(_groups(_SCALES)):
-        high, low = scale.split("/")
-        for sign, words in (("+", high), ("-", low)):
-            for word in words.split():
-                found[word] = f"{found[word]} {number}{sign}" if word in found else f"{number}{sign}"
-    return found
-
-
-DOUBLETS: Mapping[str, str] = {word: group.split()[0] for group in _groups(_DOUBLETS) for word in group.split()}
-# Each word with its ends of scales: number and sign, separated by spaces.
-ENDS: Mapping[str, str] = _ends()
-
+DOUBLETS: Mapping[str, str] = {
+    word: group.split()[0] for group in _groups(words_of("doublets")) for word in group.split()
+}
 
 _ENGLISH = word_set(words_of("english_stop_words"))
 _SPANISH = word_set(words_of("spanish_stop_words"))

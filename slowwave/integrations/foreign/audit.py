@@ -1,8 +1,8 @@
 """Audit: how good another memory is, by the rules of this one; nothing is changed or stored.
 
-A contradiction is reported only where the rest of the words agree: of 533 pairs of sentences that differ in a denial
-alone, 523 contradict each other (SICK, development split); for opposite words there is no such figure, so each example
-names its kind. Other numbers are mostly other things or other days: a model judges them once the export is imported.
+A contradiction is reported only where one item denies the other and the rest of the words agree: of 533 pairs of
+sentences that differ in a denial alone, 523 contradict each other (SICK, development split). Opposite words have no
+such figure, and other numbers are mostly other things or other days: a model judges them once the export is imported.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ EXAMPLES = 3
 EXAMPLE_CHARS = 160
 SAME_MATTER = 0.8
 _DENIAL = rf"\b(?:{'|'.join(POLARITY.values())})\b"
-# A denial or an opposite word changes the words, too: these guards say nothing more of such a pair.
-_BESIDES = tuple(guard for guard in GUARDS if guard.name not in ("polarity", "antonym", "word"))
-_KINDS = {"polarity": "denied", "antonym": "opposite"}
+# A denial changes the words, too: these guards say nothing more of such a pair.
+_BESIDES = tuple(guard for guard in GUARDS if guard.name not in ("polarity", "word"))
 _PAIRS = {"a": pl.UInt32(), "b": pl.UInt32(), "kind": pl.String()}
 
 
@@ -238,7 +237,7 @@ def _near(live: pl.DataFrame, vectors: Vectors, merge: MergeSettings, resolve: f
 
 
 def _judged(pairs: pl.DataFrame, items: Items, merge: MergeSettings) -> pl.DataFrame:
-    """_PAIRS: those that say the same, and those of the same matter that differ in a denial or an opposite alone."""
+    """_PAIRS: those that say the same, and those of the same matter that differ in a denial alone."""
     plain = straight(items.rows["statement"]).str.to_lowercase().str.replace_all(_DENIAL, " ")
     read = items.rows.select("statement", "target", words=plain.to_frame("text").select(content_stems("text"))["text"])
     one, two = read[pairs["a"]], read[pairs["b"]]
@@ -248,20 +247,18 @@ def _judged(pairs: pl.DataFrame, items: Items, merge: MergeSettings) -> pl.DataF
         for operation in ("set_intersection", "set_union")
     )
     is_alike = (pl.col("cosine") >= merge.merge_cosine) | (pl.col("jaccard") >= merge.text_dedup).fill_null(False)
-    is_turned = (pl.col("words").list.len() == shared + 1) & (pl.col("words_b").list.len() == shared + 1) & (shared > 0)
-    near = rows.with_columns(is_alike=is_alike, is_turned=is_turned, overlap=shared / every).filter(
-        pl.any_horizontal("is_alike", "is_turned") | (pl.col("overlap") >= SAME_MATTER)
+    near = rows.with_columns(is_alike=is_alike, overlap=shared / every).filter(
+        pl.col("is_alike") | (pl.col("overlap") >= SAME_MATTER)
     )
     near = near.with_columns(
         guard=guards_pass(near["statement"], near["statement_b"])["failed_guard"],
         agrees=guards_pass(near["statement"], near["statement_b"], _BESIDES)["passes"],
     )
     differs = (pl.col("guard") == "polarity") & (pl.col("overlap") >= SAME_MATTER)
-    turned = (pl.col("guard") == "antonym") & pl.col("is_turned")
     kind = (
         pl.when(pl.col("guard").is_null() & pl.col("is_alike") & (pl.col("target") == pl.col("target_b")))
         .then(pl.lit("same"))
-        .when((differs | turned) & pl.col("agrees"))
-        .then(pl.col("guard").replace(_KINDS))
+        .when(differs & pl.col("agrees"))
+        .then(pl.lit("denied"))
     )
     return near.with_columns(kind=kind).drop_nulls("kind").sort("a", "b").select(*_PAIRS)
