@@ -83,9 +83,13 @@ facts = st.lists(
     ),
     max_size=20,
 ).map(lambda known: sorted(known, key=lambda each: -each.score))  # fmt: skip
-passages = st.lists(st.builds(passage, texts, st.floats(0, 3), st.just(SAID), texts), max_size=4).map(
-    lambda found: sorted(found, key=lambda each: -each.score)
-)
+passages = st.lists(
+    st.builds(
+        lambda text, score, who, is_long: replace(passage(text, score, SAID, who), role=who, is_long=is_long),
+        texts, st.floats(0, 3), st.sampled_from(["Devon", "assistant"]) | texts, st.booleans(),
+    ),
+    max_size=8,
+).map(lambda found: sorted(found, key=lambda each: -each.score))  # fmt: skip
 
 
 # The form

@@ -29,7 +29,6 @@ from scripts.release import (
     FORMULA,
     OWNERLESS,
     PLUGIN,
-    address,
     changes,
     formula,
     obstacles,
@@ -218,16 +217,6 @@ def test_only_the_publisher_of_the_chosen_version_and_checksum_is_unpacked(tmp_p
     if case == "right":
         assert (tmp_path / "asked").read_text().endswith("R/v1.2.3/mcp-publisher_linux_amd64.tar.gz\n")
     assert ("Set the repository variable MCP_PUBLISHER" in done.stdout) == (case not in ("right", "another file"))
-
-
-def test_the_address_stands_in_one_place() -> None:
-    named = re.compile(r"github\.com/(?!OWNER/)[\w-]+/slowwave")
-    files = ["README.md", "server.json", str(FORMULA), "Dockerfile", ".github/workflows/release.yml"]
-    if address() == OWNERLESS:
-        assert [file for file in files if named.search((ROOT / file).read_text(encoding="utf-8"))] == []
-    links = PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]
-    assert all(f"]({address()}/" in each["replacement"] for each in links)
-    assert PROJECT["project"]["urls"] == ({} if address() == OWNERLESS else {"Repository": address()})
 
 
 # The wheel
