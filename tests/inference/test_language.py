@@ -99,9 +99,6 @@ def test_stored_text_reaches_the_model_as_it_is_and_is_never_run_as_a_template(
     assert (sent if isinstance(sent, str) else sent[0]["text"]) == text
 
 
-# The ledger
-
-
 # Trouble that passes
 
 
