@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_cli import run  # noqa: F401 (a fixture)
 
 from flows.oversight import report as report_flow
 from inference.embedding import open_embedder
