@@ -285,9 +285,8 @@ finally:
     print(ours, "prefect" in sys.modules, file=sys.stderr)
 """
     paths = [str(tmp_path / "site"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), "PREFECT_API_URL": ""}
     (tmp_path / "here").mkdir()
-    environment["TMPDIR"] = str(tmp_path / "here")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), "TMPDIR": str(tmp_path / "here")}
     # -S: the checkout is installed by a .pth file, which is not read then
     done = subprocess.run([sys.executable, "-S", "-c", code, "demo", "--json"], cwd=tmp_path / "here", env=environment,
                           capture_output=True, text=True, check=False)  # fmt: skip
