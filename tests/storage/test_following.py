@@ -312,10 +312,6 @@ async def fails() -> None:
     raise Failed
 
 
-async def nothing_found() -> None:
-    await asyncio.sleep(0)
-
-
 @pytest.fixture(params=[QUERIES, IN_MEMORY], ids=["queries", "in memory"])
 def tables(request: pytest.FixtureRequest) -> Tables:
     return cast(Tables, request.param)
@@ -353,7 +349,7 @@ def test_no_read_goes_on_after_another_failed(tables: Tables) -> None:
 
 def test_who_is_no_longer_waited_for_leaves_nothing_behind(tables: Tables) -> None:
     async def ask() -> None:
-        asked = asyncio.create_task(tables.together(asyncio.Event().wait(), nothing_found(), nothing_found()))
+        asked = asyncio.create_task(tables.together(asyncio.Event().wait(), asyncio.sleep(0), asyncio.sleep(0)))
         await asyncio.sleep(0)
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
