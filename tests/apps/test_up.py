@@ -382,6 +382,13 @@ def test_up_runs_a_night_in_the_store_that_it_was_given_and_down_stops_all_of_it
         while "upkeep" not in (listed := slowwave("runs", "--store", store).stdout) and time.monotonic() < end:
             time.sleep(1)
         assert "upkeep" in listed
+        planned = {"flow_runs": {"tags": {"all_": ["auto-scheduled"]}}}
+        while (
+            not (count := parts.call(Setup(store, port=int(port)), "/flow_runs/count", planned))
+            and time.monotonic() < end
+        ):
+            time.sleep(1)
+        assert count, "The server schedules what has a schedule."
         (run,) = json.loads(slowwave("runs", "--store", store, "--limit", "1", "--json").stdout)["runs"]
         told = slowwave("runs", run["id"], "--store", store, "--json")
         assert '"undo_days": 9' in told.stdout  # of the slowwave.toml that counts where it was started

@@ -360,7 +360,7 @@ def test_manual_approval_leaves_what_was_said_for_review_and_nothing_active(tmp_
     assert set(rows(tmp_path / "m", "patch_batches")["state"]) == {"needs_review"}
     assert summary["counts"]["changes proposed"] == len(rows(tmp_path / "m", "proposals", "state = 'pending'"))
     assert set(facts(tmp_path / "m")["status"]) == {"candidate"}
-    assert rows(tmp_path / "m", "fact_evidence").is_empty()
+    assert all(rows(tmp_path / "m", name).is_empty() for name in ("fact_evidence", "fact_aspects", "lineage"))
     assert set(states(tmp_path / "m").values()) & {"pending", "done", "failed"} == {"done"}
     learn(tmp_path / "talk.jsonl", tmp_path / "m")
     assert set(rows(tmp_path / "m", "patch_batches")["state"]) == {"needs_review"}

@@ -40,6 +40,7 @@ def test_the_default_embedder_names_its_model_and_its_dimensions() -> None:
 @given(st.lists(st.text(st.characters(codec=None), max_size=60), max_size=6))
 def test_any_texts_at_all_give_rows_of_length_one_or_zero_and_a_batch_equals_one_by_one(texts: list[str]) -> None:
     vectors = open_embedder().embed(texts)
+    assert vectors.dtype == np.float32
     norms = np.linalg.norm(vectors, axis=1)
     assert np.all((np.abs(norms - 1) < 1e-5) | (norms == 0))
     for row, text in zip(vectors, texts, strict=True):

@@ -35,7 +35,7 @@ from inference.language import Language
 from inference.ledger import MemoryLedger
 from inference.request_batch import ModelAnswer
 from prompts.responses import NameResolution
-from slowwave.common.errors import BudgetReached, MissingDependency, MissingKey, UnusableInput
+from slowwave.common.errors import MissingDependency, MissingKey, UnusableInput
 from slowwave.common.records import NameQuestion, Prompt, Usage
 from slowwave.common.settings import LanguageSettings
 
@@ -97,9 +97,6 @@ def test_stored_text_reaches_the_model_as_it_is_and_is_never_run_as_a_template(
     run([prompt(text)])
     sent = api.requests[0]["messages"][0]["content"]
     assert (sent if isinstance(sent, str) else sent[0]["text"]) == text
-
-
-# The ledger
 
 
 # Trouble that passes
@@ -238,20 +235,6 @@ def test_trouble_that_every_prompt_would_meet_stops_the_run(
 
 
 # Limits
-
-
-def test_the_budget_of_calls_stops_cleanly_and_the_rest_is_done_later(serve: Callable[..., MessagesApi]) -> None:
-    api, ledger = serve(), MemoryLedger()
-    answers, language = run(many(8), ledger, max_calls=3, concurrency=4)
-    assert len(api.requests) == 3
-    assert sum(answer.skipped for answer in answers) == 5
-    assert language.budget_reached
-    with pytest.raises(BudgetReached, match="3 of 3 calls"):
-        raise language.budget.error()
-    rest, later = run(many(8), ledger)
-    assert all(answer.value for answer in rest)
-    assert not later.budget_reached
-    assert len(api.requests) == 8
 
 
 def test_failed_calls_give_their_share_of_the_budget_back(serve: Callable[..., MessagesApi]) -> None:

@@ -84,13 +84,7 @@ def strange_extraction() -> Prompt:
     )
 
 
-def ordinary_resolution() -> Prompt:
-    return render_resolution((question(1), question(2, name="Ana", summary="Maya's sister in Porto")))
-
-
-def ordinary_question() -> Prompt:
-    lines = ["2026-05-01: Maya moved to neovim. [before: Maya uses vim]", '2026-05-02 Tom: "p95 < 20 ms & falling"']
-    return render_question("Which editor does Maya use?", lines, NOON, NOON)
+REMEMBERED = ["2026-05-01: Maya moved to neovim. [before: Maya uses vim]", '2026-05-02 Tom: "p95 < 20 ms & falling"']
 
 
 @pytest.mark.parametrize(
@@ -98,8 +92,8 @@ def ordinary_question() -> Prompt:
     [
         ("extract_facts", ordinary_extraction()),
         ("extract_facts_hostile", strange_extraction()),
-        ("resolve_names", ordinary_resolution()),
-        ("answer_question", ordinary_question()),
+        ("resolve_names", render_resolution((question(1), question(2, name="Ana", summary="Maya's sister in Porto")))),
+        ("answer_question", render_question("Which editor does Maya use?", REMEMBERED, NOON, NOON)),
     ],
 )
 def test_a_rendered_prompt_is_as_it_was_reviewed(name: str, prompt: Prompt) -> None:

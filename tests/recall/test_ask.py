@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -176,16 +176,6 @@ def test_without_a_model_the_error_names_what_answers_without_one(
     assert "slowwave context" in told["remedy"]
 
 
-def test_the_budget_of_the_day_holds_for_all_questions_together(place: Path, serve: Serve) -> None:
-    api = serve(answer("Ferrywise"))
-    thrifty = LLM.model_copy(update={"max_calls_per_day": 2})
-    ask(place, llm=thrifty, now=datetime.now(UTC))
-    ask(place, "Who works at Ferrywise?", thrifty, now=datetime.now(UTC))
-    with pytest.raises(BudgetReached, match=r"2 of 2 calls \(max_calls_per_day\)"):
-        ask(place, "Where is Marta employed?", thrifty, now=datetime.now(UTC))
-    assert len(api.requests) == len(calls(place)) == 2
-
-
 def test_a_question_is_asked_live_although_runs_hand_in_batches(place: Path, serve: Serve) -> None:
     api = serve(answer("Ferrywise"))
     assert ask(place, llm=LLM.model_copy(update={"mode": "batch"})).is_known
@@ -256,21 +246,6 @@ def test_python_keeps_the_limits_of_a_question_and_refuses_what_is_none(place: P
             memory.ask(QUESTION, model=CLAUDE, max_usd=-1.0)
         assert api.requests == []
         assert memory.ask(QUESTION, model=CLAUDE, max_usd=1.0, max_calls=1).is_known
-
-
-@pytest.mark.proof
-def test_an_agent_can_spend_no_more_on_a_question_than_the_settings_let_it(place: Path, serve: Serve) -> None:
-    api = serve(answer("Ferrywise"))
-
-    async def refusal(**limits: float) -> str:
-        settings = Settings.model_validate({"ingest": {"llm": {"model": CLAUDE, **limits}}})
-        async with Client(make_server(OpenMemory(Place(str(place), "default", settings)))) as client:
-            return await refused(client, "ask", question=QUESTION)
-
-    assert "(max_calls)" in asyncio.run(refusal(max_calls=0))
-    assert "(max_usd)" in asyncio.run(refusal(max_usd=0.000001))
-    assert "(max_usd_per_day)" in asyncio.run(refusal(max_usd_per_day=0.000001))
-    assert (api.requests, calls(place)) == ([], [])
 
 
 def test_an_agent_asks_over_mcp_and_is_told_when_to_recall_instead(place: Path, serve: Serve) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from stores import fact as stored_fact
 from stores import remembered
@@ -83,9 +83,13 @@ facts = st.lists(
     ),
     max_size=20,
 ).map(lambda known: sorted(known, key=lambda each: -each.score))  # fmt: skip
-passages = st.lists(st.builds(passage, texts, st.floats(0, 3), st.just(SAID), texts), max_size=4).map(
-    lambda found: sorted(found, key=lambda each: -each.score)
-)
+passages = st.lists(
+    st.builds(
+        lambda text, score, who, role: replace(passage(text, score, SAID, who), role=role, is_long=role == "assistant"),
+        texts, st.floats(0, 3), texts, st.sampled_from(["user", "assistant"]),
+    ),
+    max_size=8,
+).map(lambda found: sorted(found, key=lambda each: -each.score))  # fmt: skip
 
 
 # The form
@@ -230,11 +234,17 @@ def test_the_block_may_take_three_percent_of_a_context(whole: int | None, share:
 # The budget
 
 
-@given(facts, passages, st.integers(0, 200), st.integers(0, 100))
+MANY = [fact(f"Marta saw {n} herons{' and geese' * (n * 7 % 5)}.", SAID, score=9 - n / 100) for n in range(40)]
+
+
+@example(MANY, [], 60)
+@given(facts, passages, st.integers(0, 200))
 def test_no_budget_is_ever_exceeded_and_a_larger_one_loses_no_line(
-    known: list[RecalledFact], quoted: list[Passage], budget: int, more: int
+    known: list[RecalledFact], quoted: list[Passage], budget: int
 ) -> None:
-    blocks = [(room, render_context(known, room, quoted).text) for room in (budget, budget + more, 400, 800, 8000)]
+    blocks = [
+        (room, render_context(known, room, quoted).text) for room in (*range(budget, budget + 200, 10), 400, 8000)
+    ]
     for (room, block), (_, larger) in pairwise(blocks):
         assert count_tokens(block) <= room
         assert {*block.split("\n")} <= {*larger.split("\n"), ""}

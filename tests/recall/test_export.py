@@ -305,26 +305,14 @@ def leads_nowhere(path: Path) -> None:
     path.symlink_to("nowhere")
 
 
-@pytest.fixture
-def spoilt(memory: Path, tmp_path: Path) -> Callable[[Callable[[Path], None]], tuple[Path, Path, Path]]:
-    """A store whose key is spoilt, an export that it sealed before, and a copy of its key."""
-
-    def made(spoil: Callable[[Path], None]) -> tuple[Path, Path, Path]:
-        here = Path(shutil.copytree(memory, tmp_path / "memory"))
-        folder = export(Store.open(str(here)), tmp_path / "x", "jsonl", NOW)[1]
-        key = Path(shutil.copy(here / KEY_FILE, tmp_path / "copy.key"))
-        spoil(here / KEY_FILE)
-        return here, folder, key
-
-    return made
-
-
-@pytest.mark.proof
 @pytest.mark.parametrize("spoil", [garbled, unreadable, leads_nowhere])
-def test_where_the_key_cannot_be_used_nothing_is_exported_that_should_be_sealed(
-    spoil: Callable[[Path], None], spoilt: Callable[..., tuple[Path, Path, Path]], tmp_path: Path
+def test_where_the_key_cannot_be_used_nothing_is_sealed_or_known_as_its_own_and_a_copy_of_it_vouches(
+    spoil: Callable[[Path], None], memory: Path, tmp_path: Path
 ) -> None:
-    here, _, _ = spoilt(spoil)
+    here = Path(shutil.copytree(memory, tmp_path / "memory"))
+    folder = export(Store.open(str(here)), tmp_path / "x", "jsonl", NOW)[1]
+    key = Path(shutil.copy(here / KEY_FILE, tmp_path / "copy.key"))
+    spoil(here / KEY_FILE)
     with pytest.raises(UnusableInput) as refused:
         export(Store.open(str(here)), tmp_path / "y", "parquet", NOW)
     assert KEY_FILE in refused.value.message
@@ -332,20 +320,6 @@ def test_where_the_key_cannot_be_used_nothing_is_exported_that_should_be_sealed(
     assert not (tmp_path / "y").exists()
     with pytest.raises(UnusableInput):
         named_key(str(here))
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize("spoil", [garbled, unreadable])
-def test_a_store_whose_key_cannot_be_used_knows_no_export_as_its_own_and_says_why(
-    spoil: Callable[[Path], None], spoilt: Callable[..., tuple[Path, Path, Path]]
-) -> None:
-    here, folder, _ = spoilt(spoil)
     with pytest.raises(UnusableInput, match=KEY_FILE):
         bring_back(folder, here, "back", dry_run=True)
-
-
-def test_a_copy_of_the_key_vouches_where_that_of_the_store_cannot_be_used(
-    spoilt: Callable[..., tuple[Path, Path, Path]],
-) -> None:
-    here, folder, key = spoilt(garbled)
     assert bring_back(folder, here, "back", key=str(key), dry_run=True).counts["facts"]

@@ -130,22 +130,6 @@ def test_facts_of_an_entity_at_a_time_are_those_that_were_true_then(tmp_path: Pa
     assert known_of(uri, as_of=day(-1)) == []
 
 
-@pytest.mark.proof
-def test_archived_facts_answer_questions_about_the_past_and_never_live_ones(tmp_path: Path) -> None:
-    gone = {"status": "archived", "expired_at": day(90), "created_at": day(1)}
-    uri = remembered(tmp_path / "m", [fact("f_live", JOB)], archived=[fact("f_a1", VIM, **gone)])
-    assert recalled(uri, "Which editor is vim?") == ["f_live"]
-    assert known_of(uri) == ["f_live"]
-    assert recalled(uri, "Which editor is vim?", as_of=day(20))[0] == "f_a1"
-    assert set(known_of(uri, as_of=day(20))) == set(known_of(uri, everything=True)) == {"f_a1", "f_live"}
-    with OpenMemory.open(str(uri), settings=RecallSettings(history_limit=1)) as memory:
-        assert len(memory.history("Marta")[1]) == 1  # of two
-        assert len(memory.history("Marta", limit=9)[1]) == 2
-    with OpenMemory.open(str(uri)) as memory:
-        assert "f_a1" in {version.fact.id for version in memory.history("Marta")[1]}
-        assert (memory.why("f_a1").kind, memory.why("f_a1").title) == ("facts", VIM)
-
-
 def test_a_wording_that_was_absorbed_is_not_recalled_though_the_other_one_was_not_found(tmp_path: Path) -> None:
     wordings = [fact(f"f_{n}", f"Marta is fond of tea number {n}.") for n in range(40)]
     absorbed = fact("f_old", "Devon keeps bees.", **superseded("f_mid", day(9)))
@@ -298,6 +282,11 @@ def test_a_history_has_every_version_but_candidates_and_rejected_ones_latest_fir
         listed = [version.fact.id for version in memory.history("Marta", now=NOW)[1]]
         assert listed == ["f_z", "f_3b", "f_3", "f_2", "f_1", "f_0"]
         assert [version.fact.id for version in memory.history("Marta", limit=2, now=NOW)[1]] == listed[:2]
+        assert (memory.why("f_3").kind, memory.why("f_3").title) == ("facts", JOB)
+    assert set(known_of(uri)) == {"f_0", "f_z"}
+    assert set(known_of(uri, everything=True)) == {*listed, "f_4", "f_5"}
+    with OpenMemory.open(str(uri), settings=RecallSettings(history_limit=1)) as memory:
+        assert [version.fact.id for version in memory.history("Marta", now=NOW)[1]] == listed[:1]
 
 
 def test_a_wording_that_was_absorbed_ended_for_the_reason_of_the_one_that_stayed(tmp_path: Path) -> None:
@@ -313,27 +302,15 @@ def test_a_wording_that_was_absorbed_ended_for_the_reason_of_the_one_that_stayed
     assert versions == {"f_a1": ("The same meaning.", "f_a2"), "f_a2": ("A later message says that it is over.", None)}
 
 
-@pytest.mark.parametrize(
-    ("words", "relation", "found"),
-    [
-        (None, None, {"f_a", "f_b", "f_c"}),
-        ("100%", None, {"f_a"}),
-        ("A_B", None, {"f_b"}),
-        ("\\", None, {"f_c"}),
-        ("WORKS", None, {"f_c"}),
-        ("works.at", None, set()),
-        (None, "works_at", {"f_c"}),
-        (None, "works", set()),
-    ],
-)
-def test_words_are_looked_for_literally_in_statement_and_relation(
-    tmp_path_factory: pytest.TempPathFactory, words: str | None, relation: str | None, found: set[str]
-) -> None:
-    if not (uri := tmp_path_factory.getbasetemp() / "literal").exists():
-        others = [fact("f_b", "The flag is a_b."), fact("f_c", "A path has \\ in it.", predicate="works_at")]
-        remembered(uri, [fact("f_a", "Marta is 100% sure."), *others])
+def test_words_are_looked_for_literally_in_statement_and_relation(tmp_path: Path) -> None:
+    others = [fact("f_b", "The flag is a_b."), fact("f_c", "A path has \\ in it.", predicate="works_at")]
+    uri = remembered(tmp_path / "m", [fact("f_a", "Marta is 100% sure."), *others])
     with OpenMemory.open(str(uri)) as memory:
-        assert {version.fact.id for version in memory.history("marta", words, relation=relation)[1]} == found
+        for words, relation, found in (
+            (None, None, {"f_a", "f_b", "f_c"}), ("100%", None, {"f_a"}), ("A_B", None, {"f_b"}), ("\\", None, {"f_c"}),
+            ("WORKS", None, {"f_c"}), ("works.at", None, set()), (None, "works_at", {"f_c"}), (None, "works", set()),
+        ):  # fmt: skip
+            assert {version.fact.id for version in memory.history("marta", words, relation=relation)[1]} == found
 
 
 # Chains (S2-55, T35)

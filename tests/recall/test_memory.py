@@ -13,8 +13,10 @@ from conftest import EPOCH
 from stores import CLOSED, fact, recalled, remembered
 from talk import NOW, START, learn, rows, said, written
 
+from bench.ingest import ingest_files
+from bench.languages import FOLDER
 from inference.embedding import open_embedder
-from slowwave.common.errors import StoreMismatch, UnknownName, UnusableInput
+from slowwave.common.errors import StoreMismatch, UnknownName
 from slowwave.common.settings import RecallSettings
 from slowwave.common.text import digest
 from slowwave.integrations.python_api import OpenMemory
@@ -99,16 +101,6 @@ def test_an_empty_memory_knows_nothing(tmp_path: Path) -> None:
             memory.facts_of("Marta")
         with pytest.raises(UnknownName):
             memory.why("f_1")
-
-
-def test_what_is_not_there_is_named_with_what_is(learned: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    with pytest.raises(UnusableInput, match="no store"):
-        OpenMemory.open(str(tmp_path / "nowhere"))
-    assert not (tmp_path / "nowhere").exists()
-    with pytest.raises(UnknownName, match="default"):
-        OpenMemory.open(str(learned[0]), "other")
-    with OpenMemory.open(str(learned[0])) as memory, pytest.raises(UnknownName, match="organization"):
-        memory.entities(type="organisations")
 
 
 def test_a_store_is_only_read_with_the_embedding_model_it_was_made_with(tmp_path: Path) -> None:
@@ -231,8 +223,70 @@ def test_entities_are_listed_by_how_much_is_known_of_them(learned: tuple[Path, d
     with OpenMemory.open(str(learned[0])) as memory:
         total, shown = memory.entities(limit=8)
         _, people = memory.entities(limit=100, type="person")
+        with pytest.raises(UnknownName, match="organization"):
+            memory.entities(type="organisations")
     assert total == rows(learned[0], "entities").height > len(shown) == 8
     counts = [entity.facts for entity in shown]
     assert counts == sorted(counts, reverse=True)
     assert {entity.entity_type for entity in people} == {"person"}
     assert {"Marta Oliveira", "Devon Clarke"} <= {entity.name for entity in people}
+
+
+# Other languages: by their words, and in English by the general words of facts
+
+
+SAID = {
+    "tea": ("林晓雯在成都开了一家茶馆，名叫听雨轩。", "open tea house business"),
+    "job": ("陈志强在苏州的物流公司上班。", "work job company logistics"),
+    "cat": ("我家猫豆豆十二岁了。", "cat pet age"),
+    "shop": ("佐藤健太のラーメン屋は麺処しずくという。", "ramen shop restaurant name"),
+    "bees": ("Marta keeps bees on the roof.", None),
+    "boat": ("Marta restores a boat.", None),
+}
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> str:
+    facts = [fact(name, statement, search_terms=terms) for name, (statement, terms) in SAID.items()]
+    return str(remembered(tmp_path_factory.mktemp("languages") / "m", facts))
+
+
+def best(foreign: str, question: str, held_mb: int) -> tuple[str, list[tuple[str, int]]]:
+    """The first fact, and all with their scores in millionths."""
+    with OpenMemory.open(foreign, is_logged=False, settings=RecallSettings(held_mb=held_mb)) as memory:
+        found = memory.recall(question, now=NOW).facts
+    return found[0].id, [(one.id, round(one.score * 1e6)) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("林晓雯的茶馆叫什么名字？", "tea"),
+        ("谁在物流公司上班？", "job"),
+        ("ラーメン屋の名前は何ですか？", "shop"),
+        ("Which tea house did she open?", "tea"),
+        ("What is the name of the ramen restaurant?", "shop"),
+        ("Who keeps bees?", "bees"),
+    ],
+)
+def test_a_question_in_either_language_finds_the_fact_in_memory_and_by_queries(
+    foreign: str, question: str, answer: str
+) -> None:
+    held, queried = best(foreign, question, 512), best(foreign, question, 0)
+    assert held[0] == queried[0] == answer
+    assert {name for name, _ in held[1]} == {name for name, _ in queried[1]}
+
+
+@pytest.mark.parametrize("held_mb", [0, 512])
+def test_question_words_and_particles_match_no_message(foreign: str, held_mb: int) -> None:
+    with OpenMemory.open(foreign, is_logged=False, settings=RecallSettings(held_mb=held_mb)) as memory:
+        found = memory.recall("怎么什么在哪里呢？", now=NOW).facts
+    assert not any(one.parts.get("words") for one in found)
+
+
+def test_words_of_a_script_without_spaces_are_kept_as_quotations(tmp_path: Path) -> None:
+    source = tmp_path / "talk.jsonl"
+    rows = FOLDER / "zh.jsonl"
+    source.write_text("".join(rows.read_text(encoding="utf-8").splitlines(keepends=True)[:4]), encoding="utf-8")
+    summary = ingest_files([str(source)], str(tmp_path / "m"))
+    assert summary["counts"]["facts learned"] >= 2

@@ -26,11 +26,8 @@ from storage.doctor import examine
 from storage.export_key import known_key, named_key, own_key
 from storage.lease import Clock, make_once
 from storage.store import Store
-from storage.undo import undo
 from storage.upkeep import stored_bytes
 
-pytest.importorskip("moto", reason="the S3 emulator moto is not installed")
-pytest.importorskip("flask", reason="the S3 emulator moto has no server without Flask")
 pytestmark = pytest.mark.proof
 
 TALK = (("Marta", "I work at Ferrywise as the backend lead and I live in Lisbon."), ("assistant", "Ok."))
@@ -97,13 +94,6 @@ class TestLife:
         assert house.log("retrieval_events").height > 0
         assert examine(house) == ()
         assert stored_bytes(house) > 10_000
-
-    def test_a_run_is_undone_on_it(self, house: Store) -> None:
-        put(house, "kept", 1, kept := new_key())
-        put(house, "mistaken", 2, mistaken := new_key())
-        undo(house, "mistaken", "undo-s3", EPOCH)
-        assert numbers(house)[kept] == 1
-        assert mistaken not in numbers(house)
 
     def test_the_namespaces_are_those_with_a_head_and_unknown_ones_are_named(self, house: Store) -> None:
         connect(URI, "half").create_table("facts", pl.DataFrame({"id": ["a"]}).to_arrow())

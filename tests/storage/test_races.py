@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -107,22 +108,19 @@ def typist(request: Body) -> Reply:
 
 @pytest.mark.proof
 def test_a_name_that_two_runs_meet_first_under_two_types_is_one_entity(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Callable[..., MessagesApi]
 ) -> None:
     store = tmp_path / "m"
     first = said([("Ana", "Ferrywise hired eleven nurses in Coimbra.")])
     wait(store, [*first, *said([("Ben", "Ferrywise ships its new planner every Tuesday.")], "c2", LATER)])
     settings = one_at_a_time(model=CLAUDE, concurrency=1, transient_retries=0, validation_retries=0)
-    with MessagesApi(typist) as api:
-        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
-        with overtaken(monkeypatch, "ingest.candidates", lambda: extract(store, Cursor(), settings)):
-            extract(store, behind_first(store), settings)
-        asked = len(api.requests)
+    api = serve(typist)
+    with overtaken(monkeypatch, "ingest.candidates", lambda: extract(store, Cursor(), settings)):
+        extract(store, behind_first(store), settings)
     ferrywise = entity(store, "ferrywise")
     assert ferrywise["entity_type"] == "organization"
     assert rows(store, "facts")["subject_id"].to_list() == [ferrywise["id"]] * 2
-    assert asked == 2  # nothing is asked again under the lease
+    assert len(api.requests) == 2  # nothing is asked again under the lease
     assert is_sound(store)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pydoc
 import shutil
 from collections.abc import Callable
@@ -227,6 +228,8 @@ def test_a_repair_shows_what_it_would_do_and_changes_nothing_before_somebody_sai
 ) -> None:
     hurt(newest_file(store, "facts", "data"), "deleted")
     before, command = store.head, ["doctor", "--repair", "--store", store.uri]
+    looked = CliRunner().invoke(app, ["doctor", "--store", store.uri, "--json"])
+    assert (looked.exit_code, len(json.loads(looked.stdout)["findings"])) == (1, 1)
     piped = CliRunner().invoke(app, command)
     assert isinstance(piped.exception, UnusableInput)
     assert "Say --yes, or look first with `slowwave doctor`." in str(piped.exception)

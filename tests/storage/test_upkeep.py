@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from conftest import EPOCH, TINY
+from test_undo import content
 
 from slowwave.common.errors import StoreMismatch, UndoRefused
 from slowwave.common.settings import RetentionSettings
@@ -22,7 +23,7 @@ from storage.disk import unreadable_indexes
 from storage.doctor import examine
 from storage.schema import Role
 from storage.store import Store
-from storage.tables import TABLES, tables_of
+from storage.tables import TABLES
 from storage.undo import undo
 from storage.upkeep import tend
 
@@ -36,14 +37,6 @@ def put(store: Store, run: str, ids: list[str], number: float) -> None:
     with store.commit(run, "test", EPOCH) as tx:
         tx.upsert("facts", pl.DataFrame({"id": ids, "confidence": number, "vector": vectors.tolist()}))
         tx.upsert("metadata", pl.DataFrame({"id": ids, "number": number}))
-
-
-def content(store: Store) -> dict[str, list[dict[str, Any]]]:
-    snapshot = store.snapshot()
-    return {
-        name: snapshot.frame(name, columns=snapshot.handle(name).schema.names).sort("id").to_dicts()
-        for name in tables_of(Role.STATE)
-    }
 
 
 def fragments(store: Store, name: str) -> int:

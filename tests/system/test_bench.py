@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
-from bench import peers, synthetic
-from bench.figures import Figure, Options, in_fresh_process
+from bench import synthetic
+from bench.figures import Figure
 from bench.ingest import STAGES
 from bench.metrics import evidence_recall, is_pair_found, named_messages
 from bench.probe import Stopwatch
@@ -112,26 +110,3 @@ def test_every_stage_names_something_that_exists(target: str) -> None:
     for name in path.split("."):
         found = getattr(found, name)
     assert callable(found)
-
-
-@pytest.mark.proof
-def test_without_the_peers_search_is_measured_alone_and_what_to_install_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(peers, "find_spec", lambda name: None)
-    monkeypatch.setattr(peers, "SIZES", (60,))
-    absent, absent_too, ours, found = peers.run(Options(tmp_path, tmp_path))
-    assert "pip install mem0ai" in absent.note
-    assert "pip install bm25s" in absent_too.note
-    assert (ours.name, ours.unit) == ("60 texts: slowwave", "ms")
-    assert ours.value > 0
-    assert 0.9 < found.value <= 1
-
-
-@pytest.mark.parametrize("name", ["mem0", "bm25s"])
-def test_a_peer_finds_a_text_among_few(name: str, tmp_path: Path) -> None:
-    if not find_spec(name):
-        pytest.skip(f"{name} is not installed")
-    speeds = in_fresh_process(peers.speeds_of, [name], tmp_path, list(synthetic.facts(60, 5)))
-    assert 0.9 < speeds[name].found <= 1
-    assert speeds[name].wall_ms > 0

@@ -18,7 +18,6 @@ from scripts.write_docs import (
     README_SECTIONS,
     ROOT,
     default_file,
-    grid,
     settings_page,
     tables_page,
 )
@@ -87,10 +86,6 @@ def test_the_range_of_a_setting_is_on_the_page() -> None:
 def test_the_whole_file_of_the_page_is_valid_and_says_the_defaults() -> None:
     assert Settings.model_validate(tomllib.loads(default_file())) == Settings()
     assert f"```toml\n{default_file()}```" in settings_page()
-
-
-def test_a_bar_in_a_cell_does_not_break_the_table() -> None:
-    assert grid(("a", "b"), [("x|y", "z")]) == "| a | b |\n| --- | --- |\n| x\\|y | z |\n"
 
 
 # Pages that are written by hand

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
-from talk import NOW, ROOT, learn, rows, said, written
+from talk import NOW, learn, rows, said, written
 
 from bench.faults.campaign import Campaign, run_scene
 from bench.faults.model import Model
-from bench.faults.steps import Step
 from slowwave.common.errors import NoRoom
 from slowwave.common.settings import RetentionSettings
 from storage.doctor import examine
@@ -42,27 +39,6 @@ def test_after_a_kill_at_any_durable_step_a_second_run_ends_as_one_without_a_fau
     assert [(death.scene, death.step, death.point, death.wrong) for death in deaths if death.wrong] == []
     assert len(deaths) == sum(SAMPLE.values())
     assert {death.is_published for death in deaths} == {True, False}
-
-
-def test_the_same_seed_chooses_the_same_points_and_as_many_as_asked_for(campaign: Campaign) -> None:
-    steps = [Step(f"facts.merge {number}", 0.01) for number in range(20)]
-    chosen = campaign.points("merge", steps, 9)
-    assert (chosen, len(chosen)) == (campaign.points("merge", steps, 9), 9)
-    assert chosen != campaign.points("decay", steps, 9)
-    assert len(campaign.points("merge", steps, 1000)) == 60
-    assert all(0 <= point.delay_s < 0.01 for point in chosen)
-
-
-@pytest.mark.proof
-def test_a_process_dies_at_the_step_that_was_chosen(tmp_path: Path) -> None:
-    code = (
-        "from pathlib import Path\nfrom bench.faults.steps import Point, Steps\n"
-        f"Steps(Point(1, 'before')).watch()\nplace = Path({str(tmp_path)!r})\n"
-        "(place / 'a').write_text('x'); (place / 'a').rename(place / 'b'); (place / 'b').rename(place / 'c')\n"
-    )
-    ended = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
-    assert ended.returncode == -9
-    assert [path.name for path in tmp_path.iterdir()] == ["b"]
 
 
 @pytest.mark.proof

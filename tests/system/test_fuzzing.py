@@ -56,15 +56,6 @@ def test_what_did_harm_once_does_none_any_more(case: str) -> None:
     attempt(TARGETS[case.partition("-")[0]], (FOUND / case).read_bytes())
 
 
-def test_damage_is_done_by_numbers_alone_and_stays_within_bounds() -> None:
-    seed = b"0123456789"
-    assert damaged(seed, []) == seed
-    assert damaged(seed, [(0, 500, 1, 0)]) == b"01234"
-    assert damaged(seed, [(1, 500, 2, 0)]) == b"01234789"
-    assert damaged(seed, [(4, 0, 1, 1)]) == b"\x00123456789"
-    assert len(damaged(seed, [(2, 0, 1 << 20, 0)] * 20, 100)) == 100
-
-
 PATTERNS = ("a@", "password=", "eyJ", "x://:", '"token":"', "AKIA", "-----BEGIN PRIVATE KEY-----", "4111 ", "sig=&")
 
 

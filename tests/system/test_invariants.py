@@ -1,4 +1,4 @@
-"""What must hold over the whole tree: the one road to an active fact, the floors, the forms, the pages, the pins."""
+"""What must hold over the whole tree: the one road to an active fact, the floors, the forms, the pages."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
-from sqlite3 import connect
 from typing import Any
 
 import polars as pl
@@ -120,14 +118,6 @@ def test_every_active_fact_of_the_examples_was_created_by_a_decision_on_an_appli
     assert set(believed) <= set(facts.filter(pl.col("status") != "rejected")["id"])
 
 
-@pytest.mark.proof
-def test_before_application_every_fact_is_a_candidate_and_nothing_hangs_on_it(tmp_path: Path) -> None:
-    learn(written(tmp_path / "talk.jsonl", said()), tmp_path / "m", approval="manual")
-    assert set(rows(tmp_path / "m", "facts")["status"]) == {"candidate"}
-    for table in ("fact_evidence", "fact_aspects", "lineage"):
-        assert rows(tmp_path / "m", table).is_empty()
-
-
 # Floors and names
 
 
@@ -235,46 +225,3 @@ def test_every_feature_is_listed_once_with_paths_that_exist() -> None:
             assert test.startswith("tests/"), name
         if state == "not yet":
             assert not test, name
-
-
-# Pins
-
-
-@pytest.mark.proof
-@pytest.mark.engine
-@pytest.mark.xdist_group("engine")
-def test_the_server_of_prefect_can_be_imported_and_schedules_what_has_a_schedule(
-    prefect_server: str, prefect_database: Path, tmp_path: Path
-) -> None:
-    with closing(connect(prefect_database)) as made, closing(connect(tmp_path / "prefect.db")) as copy:
-        made.backup(copy)  # making the tables anew takes seconds
-    code = f"""
-import asyncio
-import prefect.server.api.server
-from prefect.server import models, schemas
-from prefect.server.database import provide_database_interface
-from prefect.server.schemas.actions import DeploymentScheduleCreate
-from prefect.server.services.scheduler import schedule_deployments
-from prefect.settings import PREFECT_SERVER_DATABASE_CONNECTION_URL, temporary_settings
-
-async def scheduled():
-    db = provide_database_interface()
-    await db.create_db()
-    async with db.session_context(begin_transaction=True) as session:
-        flow = await models.flows.create_flow(session=session, flow=schemas.core.Flow(name="planned"))
-        cron = schemas.schedules.CronSchedule(cron="0 3 * * *")
-        plan = schemas.core.DeploymentSchedule(schedule=cron, active=True)
-        await models.deployments.create_deployment(
-            session=session, deployment=schemas.core.Deployment(name="nightly", flow_id=flow.id, schedules=[plan])
-        )
-    await schedule_deployments()
-    async with db.session_context() as session:
-        planned = schemas.filters.FlowFilter(name=schemas.filters.FlowFilterName(any_=["planned"]))
-        return await models.flow_runs.count_flow_runs(session=session, flow_filter=planned)
-
-with temporary_settings({{PREFECT_SERVER_DATABASE_CONNECTION_URL: "sqlite+aiosqlite:///{tmp_path}/prefect.db"}}):
-    print(asyncio.run(scheduled()))
-"""
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert int(done.stdout.split()[-1]) > 0

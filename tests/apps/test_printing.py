@@ -1,18 +1,22 @@
-"""What `slowwave recall` prints for people: one line a fact, with its time, its speaker and nothing that hides."""
+"""What commands print for people: facts and passages of one line each, and tables that fit into narrow terminals."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import EPOCH
+from rich.cells import cell_len
 from stores import fact, remembered
 from talk import START
 from typer.testing import CliRunner
 
 from apps import printing
 from apps.cli import app
+from apps.printing import out, table
 from slowwave.integrations.python_api import OpenMemory
 
 LONG = (
@@ -94,3 +98,47 @@ def test_a_document_speaks_under_its_file_name(tmp_path: Path) -> None:
         told = memory.speakers(facts)
         assert {*told.values()} == {"Marta", "plan.md"}
         assert memory.speakers([]) == {}
+
+
+# Tables, in terminals of any width
+
+
+CRANE = "The Committee for the Restoration of the Old Harbour Crane and its Surroundings at Porto-do-Sul-da-Ribeira"
+ID = "0123abcd"
+RUN = "ingest-20261123-173507-b7b29de1"
+
+
+def lines_of(what: Any) -> list[str]:
+    with out.capture() as kept:
+        out.print(what)
+    return [line.rstrip() for line in kept.get().splitlines()]
+
+
+@pytest.mark.parametrize("width", [80, 60, 40])
+@pytest.mark.parametrize(
+    ("columns", "row"),
+    [
+        (
+            ("name", "type", "count", "also known as", "last seen"),
+            (CRANE, "organization", 3, CRANE, date(2026, 7, 10)),
+        ),
+        (("name", "count", "about", "members", "id"), (CRANE, 2, CRANE, CRANE, ID)),
+        (
+            ("when", "action", "by", "reason", "run"),
+            (datetime(2026, 7, 10, 8, 30, tzinfo=UTC), "create", "rule", CRANE, RUN),
+        ),
+        (("fact", "relation", "valid", "id"), (CRANE, "works_at", "2026-03-01 → 2026-05-02", ID)),
+        (("entity", "observation", "id"), (CRANE, CRANE, ID)),
+    ],
+)
+def test_a_table_fits_into_the_terminal_and_keeps_ids_and_days_whole(
+    width: int, columns: Sequence[str], row: Sequence[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(out, "_width", width)
+    lines = lines_of(table("Title", columns, [row, row]))
+    assert max(map(cell_len, lines)) <= width
+    whole = [cell for name, cell in zip(columns, row, strict=True) if name in ("id", "run", "valid")]
+    for cell in whole:
+        assert sum(cell in line for line in lines) == 2
+    words = "".join(lines)
+    assert all(word in words for word in ("Committee", "Restoration", "Harbour"))
