@@ -211,7 +211,7 @@ Vector = npt.NDArray[np.float32]
 LEAST = 10  # who asks for one fact gets the first of ten, not the best of three messages
 FACT_TIMES, MESSAGE_TIMES = ("valid_from", "event_at"), ("occurred_at",)
 """Columns that place a row in a period. A fact is valid from the time of its message unless its words name another."""
-FACT = (*NEEDED, "search_terms", "message_id", "quote", "evidence_count", "expired_at")  # no column more: each costs
+FACT = (*NEEDED, "search_terms", "message_id", "quote", "evidence_count", "expired_at", "scope")  # each costs
 PAST = ("created_at", "replaced_by", "status_reason")
 
 
@@ -313,7 +313,7 @@ class Question:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of a fact that choice and ranking need."""
-        return (*FACT, *(PAST if self.moment.is_past else ()), *(() if self.scope is None else ("scope",)))
+        return (*FACT, *(PAST if self.moment.is_past else ()))
 
 
 # Candidates: the facts that messages support, or a walk came by, and that may answer.

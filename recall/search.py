@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from types import MappingProxyType
 
 import numpy as np
@@ -47,12 +48,19 @@ PAST_TABLES = (*TABLES, "decisions")
 QUERY_BYTES = 1000  # a longer query costs full-text search milliseconds and finds nothing more
 MESSAGES_PER_FACT = 2
 FULL = 3  # content words of a quotation from which on its meaning counts in full; of 1, 3, 4 and 6 it finds most
+CENTRE, NEAREST, FEW = 0.625, 100, 50
+"""How far towards the middle of so many nearest facts meaning is seen from; FEW have no middle."""
 FARTHEST = 64  # times the usual reach
 MOST_TERMS = 32  # words of a question that are looked for by a query without an index
 MOST_TEXTS = 500  # texts with these words that are compared with the question, unless more are wanted
 SCANNED_MATCHES = 200_000  # messages with such words that are read
 SCANNED_FACTS = 3_000_000  # beyond it the general words are not read for a question
 LOUDEST = 5  # matching messages whose neighbours are looked at; those of thirty find no more
+LEADING, REPLIES, PASSED_ON, SHORT = 8, 4, 0.95, 80
+"""Of so many best messages the next turns, so many of each, are looked at: "90 minutes" has no word of the question
+that it answers, nor its meaning. What a user says there in at most SHORT characters counts as the leading message,
+less PASSED_ON for each turn. Of coding sessions that nobody read, blocks have the newest state of .905 of what changed
+(without it .667; two turns .714, three .905; at .9 .81); conversations of people are as before."""
 _PROBES = 20
 IN_PERIOD = 0.5
 """Added to the score of facts and messages that are of the period which the question names: half a match of all words.
@@ -63,13 +71,13 @@ _MESSAGE_COLUMNS = (*_PLACE, "role", "speaker", "content", "created_at", "scope"
 RESIDENT = {
     "messages": ResidentSpec(_MESSAGE_COLUMNS, words="search_text", has_vectors=True, is_compared=False),
     "facts": ResidentSpec(
-        (*FACT, *PAST, "scope", "kind", "owner_entity_id", "statement_hash"),
+        (*FACT, *PAST, "kind", "owner_entity_id", "statement_hash"),
         words="search_terms",
         has_vectors=True,
         end="valid_to",
         followed=("mentions", "edge_type"),
     ),
-    "facts_archive": ResidentSpec((*FACT, *PAST, "scope", "statement_hash"), has_vectors=True, end="valid_to"),
+    "facts_archive": ResidentSpec((*FACT, *PAST, "statement_hash"), has_vectors=True, end="valid_to"),
     "fact_evidence": ResidentSpec(tuple(lasting_columns("fact_evidence"))),
     "entity_aliases": ResidentSpec(("id", "alias_name", "entity_type", "entity_id")),
     "entities": ResidentSpec(tuple(lasting_columns("entities")), has_vectors=True, followed=("updated_at",)),
@@ -159,6 +167,8 @@ async def _search(
     matches = message_scores(lexical, compared) if of_period else scores
     top = [*scores][: MESSAGES_PER_FACT * wide]
     is_all = found.is_all and {message for message, _ in compared} <= {*top}
+    replies = await _replies(tables, scores, found.messages)
+    top += [message for message in replies if message not in scores]
     met = await walk if walk is not None else NO_WALK
     facts, evidence = await possible_answers(tables, top, question, {*met, *worded})
     low: Collection[str] = ()
@@ -166,13 +176,13 @@ async def _search(
         low = await faded.among(tables, [row["id"] for row in facts.rows])
     rows = {row["id"]: row for row in facts.rows if row["id"] not in low}
     vectors = {row["id"]: vector for row, vector in zip(facts.rows, facts.vectors, strict=True)}
-    near = zip(facts.rows, _cosines(facts.vectors, question.vector), strict=True)
+    near = zip(facts.rows, contrasted(facts.vectors, question.vector, facts.rows), strict=True)
     cosines = {row["id"]: cosine * _fullness(row["statement"]) for row, cosine in near}
     texts = [_searched(row, question.content) for row in rows.values()]
     shared = word_overlaps(question.content, texts)
     overlaps = {name: share * _weight(rows[name]) for name, share in zip(rows, shared, strict=True)}
     stated = [Evidence(fact, message, cosines[fact], overlaps[fact]) for fact, message in evidence if fact in rows]
-    order = _each_sentence_once(rank_facts(stated, lexical), rows)
+    order = _each_sentence_once(_with_replies(rank_facts(stated, lexical), rows, replies), rows)
     return Ranked(order, rows, vectors, found.messages, scores, matches), is_all
 
 
@@ -234,22 +244,56 @@ async def _lexical(tables: Tables, question: Question, matches: _Matches, neighb
     lexical = lexical_scores(matches.scores, full_match(prose(question.content), size))
     if neighbours:
         loudest = sorted(matches.scores, key=lambda name: (-matches.scores[name], name))[:LOUDEST]
-        beside = await _beside(tables, [matches.messages[name] for name in loudest])
-        lexical = with_neighbours(lexical, beside, neighbours)
+        turns = await _turns(tables, [matches.messages[name] for name in loudest], (-1, 1))
+        lexical = with_neighbours(lexical, [(name, turn["id"]) for name, _, turn in turns], neighbours)
     return lexical
 
 
-async def _beside(tables: Tables, matching: Sequence[Row]) -> list[tuple[str, str]]:
-    """The turns right before and after these, as pairs of messages (matching, beside it)."""
-    turns: dict[tuple[str, int], list[str]] = {}
-    for row in matching:
+async def _turns(
+    tables: Tables, rows: Iterable[Row], steps: Sequence[int], columns: Sequence[str] = ()
+) -> list[tuple[str, int, Row]]:
+    """The turns so many steps from these messages: (message, step, turn)."""
+    wanted: dict[tuple[str, int], list[tuple[str, int]]] = {}
+    for row in rows:
         if row["conversation_id"] is not None and row["ordinal"] is not None:
-            for step in (-1, 1):
-                turns.setdefault((row["conversation_id"], row["ordinal"] + step), []).append(row["id"])
-    if not turns:
+            for step in steps:
+                wanted.setdefault((row["conversation_id"], row["ordinal"] + step), []).append((row["id"], step))
+    if not wanted:
         return []
-    found = await tables.at_turns("messages", [*turns], ["id", "conversation_id", "ordinal"])
-    return [(name, row["id"]) for row in found for name in turns.get((row["conversation_id"], row["ordinal"]), ())]
+    found = await tables.at_turns("messages", [*wanted], ["id", "conversation_id", "ordinal", *columns])
+    return [
+        (name, step, turn)
+        for turn in found
+        for name, step in wanted.get((turn["conversation_id"], turn["ordinal"]), ())
+    ]
+
+
+async def _replies(tables: Tables, scores: Mapping[str, float], known: Mapping[str, Row]) -> dict[str, float]:
+    """Short messages of users that follow the best messages, with what these pass on to them."""
+    best = [*islice(scores, LEADING)]
+    read = await tables.rows("messages", "id", [name for name in best if name not in known], _PLACE)
+    leading = [*read, *(known[name] for name in best if name in known)]
+    passed: dict[str, float] = {}
+    for name, step, turn in await _turns(tables, leading, range(1, REPLIES + 1), ["role", "content"]):
+        if _is_short_reply(turn):
+            passed[turn["id"]] = max(passed.get(turn["id"], 0.0), scores[name] * PASSED_ON**step)
+    return passed
+
+
+def _is_short_reply(message: Row) -> bool:
+    return message["role"] == "user" and len(message["content"] or "") <= SHORT
+
+
+def _with_replies(order: list[RankedFact], facts: Mapping[str, Row], replies: Mapping[str, float]) -> list[RankedFact]:
+    """The facts with what is passed on to quotations of short replies, where it is more; sorted again."""
+    raised = []
+    for place in order:
+        passed = max(replies.get(source, 0.0) for source in place.sources)
+        if passed > place.score and place.fact_id and is_quotation(facts[place.fact_id]["statement"]):
+            raised.append(replace(place, score=passed, parts={**place.parts, "reply": passed, "search": passed}))
+        else:
+            raised.append(place)
+    return sorted(raised, key=lambda place: -place.score)
 
 
 def _each_sentence_once(order: Iterable[RankedFact], facts: Mapping[str, Row]) -> list[RankedFact]:
@@ -374,6 +418,26 @@ async def _nearest(tables: Tables, name: str, question: Question, limit: int) ->
 
 def _near(found: pl.DataFrame) -> list[tuple[str, float]]:
     return found.select("message_id", "cosine").rows()
+
+
+def contrasted(vectors: Vector, vector: Vector, rows: Sequence[Row]) -> list[float]:
+    """Cosines of facts to the question; of those that a model read, both seen from near the middle of the nearest.
+
+    What all of these share, the people and their matter, is no sign of an answer. On the scale of plain cosines.
+    """
+    cosines = np.array(_cosines(vectors, vector))
+    is_read = np.array([not is_quotation(row["statement"]) for row in rows], dtype=bool) & vectors.any(axis=1)
+    read = np.flatnonzero(is_read)
+    if len(read) >= FEW:
+        first = np.argsort(-cosines[read], kind="stable")[:NEAREST]  # places among those that were read
+        nearest = read[first]
+        middle = CENTRE * vectors[nearest].mean(axis=0, dtype=np.float64)
+        seen, asked = vectors[read] - middle, vector - middle
+        apart = seen @ asked / (np.linalg.norm(seen, axis=1) * np.linalg.norm(asked))
+        scale = cosines[nearest].std() / max(apart[first].std(), 1e-9)
+        cosines[read] = cosines[nearest].mean() + (apart - apart[first].mean()) * scale
+    contrast: list[float] = cosines.round(6).tolist()
+    return contrast
 
 
 def _cosines(vectors: Vector, vector: Vector) -> list[float]:

@@ -31,12 +31,14 @@ from .order import (
     entities_named,
     fuse,
     is_covered,
+    named_in,
     only_asks,
     passage_of,
     raised,
     walk_shares,
     weighted,
     word_overlaps,
+    words_of,
 )
 from .question import FACT_TIMES, Period, Question
 from .search import IN_PERIOD, MESSAGE, Ranked, Walk
@@ -56,6 +58,9 @@ async def final_order(
     order = fuse(found.order, _along_named(found, walk_shares(walk), question.text), settings.graph_weight)
     if settings.others_weight < 1.0:
         order = await _about(tables, order, found, question, settings.others_weight, names)
+    elsewhere = _elsewhere(question.text, {name: row["scope"] for name, row in found.facts.items()})
+    if elsewhere:
+        order = weighted(order, {name: {"scope": OTHER_SCOPE} for name in elsewhere}, "scope")
     if question.period is not None:
         order = raised(order, _of_period(found, question.period), IN_PERIOD, "period")
     if settings.limbic and order:
@@ -93,6 +98,13 @@ async def _about(
     return weighted(order, {name: {"about": weight} for name in others}, "about")
 
 
+def _elsewhere(question: str, scopes: Mapping[str, str | None]) -> set[str]:
+    """Those of these rows, id → scope, that are of another project than those which the question names."""
+    projects = {name: scope for name, scope in scopes.items() if scope and scope != "global"}
+    named = {*named_in(question, {words_of(scope): [scope] for scope in {*projects.values()}})}
+    return {name for name, scope in projects.items() if named and scope not in named}
+
+
 def _along_named(found: Ranked, walk: Walk, question: str) -> Walk:
     """The walk, in which what a relation named in the question led to counts in full.
 
@@ -116,6 +128,7 @@ def _is_of(row: Row, period: Period) -> bool:
     return is_relation and period.meets(row["valid_from"], row["valid_to"])
 
 
+OTHER_SCOPE = 0.6  # what a line of another project counts where the question names one
 EPISODE_BOOST = 0.1  # what a fact of the conversation gains that is asked in (S2-74)
 SUSPECT = 0.9  # what a fact counts that leans on one which no longer holds
 
@@ -202,6 +215,7 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
     wanted = [*ranked.scores] if question.is_narrow else [*islice(ranked.scores, 4 * limit)]
     read = await tables.rows("messages", "id", wanted, _META)
     may = {row["id"] for row in read if _is_allowed(row, question)}
+    elsewhere = _elsewhere(question.text, {row["id"]: row["scope"] for row in read})
     best = [message for message in wanted if message in may][:limit]
     rows, facts = await tables.together(tables.rows("messages", "id", best, _SHOWN), _facts_of(tables, best))
     texts = [passage_of(question.text, row["content"] or "") for row in rows]
@@ -215,7 +229,8 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
         if not text.replace(FORGOTTEN, "").strip() or only_asks(text) or is_stale or is_polite:
             continue
         more = OVERLAP_WEIGHT * overlap
-        score, match = ranked.scores[row["id"]] + more, ranked.matches[row["id"]] + more
+        share = OTHER_SCOPE if row["id"] in elsewhere else 1.0
+        score, match = share * (ranked.scores[row["id"]] + more), share * (ranked.matches[row["id"]] + more)
         who, source = row["speaker"] or "", (row["conversation_id"], row["message_id"])
         is_long = len((row["content"] or "").strip()) > WHOLE
         made.append(Passage(*source, row["role"], who, text, row["occurred_at"], round(score, 6), match, is_long))

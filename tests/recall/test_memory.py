@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from conftest import EPOCH
@@ -16,6 +17,8 @@ from talk import NOW, START, learn, rows, said, written
 from bench.ingest import ingest_files
 from bench.languages import FOLDER
 from inference.embedding import open_embedder
+from recall.search import contrasted
+from recall.search_results import OTHER_SCOPE
 from slowwave.common.errors import StoreMismatch, UnknownName
 from slowwave.common.settings import RecallSettings
 from slowwave.common.text import digest
@@ -52,6 +55,56 @@ def test_a_scope_shows_only_its_own_facts(tmp_path: Path) -> None:
         assert recalled(uri, "When does the deployment run?", scope=scope) == [name]
     assert sorted(recalled(uri, "When does the deployment run?")) == ["g", "k", "o"]
     assert recalled(uri, "When does the deployment run?", scope="nowhere") == []
+
+
+def test_a_project_that_the_question_names_comes_before_others(tmp_path: Path) -> None:
+    facts = [
+        fact("other", "The deployment runs on Fridays.", scope="osprey"),
+        fact("own", "The deployment runs on Fridays at noon, after lunch.", scope="kestrel"),
+        fact("plain", "Deployment is work."),
+    ]
+    uri = remembered(tmp_path / "m", facts)
+    assert recalled(uri, "When does the deployment run?")[0] == "other"
+    assert recalled(uri, "When does the deployment of Kestrel run?")[0] == "own"
+    with OpenMemory.open(str(uri)) as memory:
+        found = {each.id: each for each in memory.recall("When does the deployment of Kestrel run?", now=NOW).facts}
+        plain = {each.id: each for each in memory.recall("When does the deployment run?", now=NOW).facts}
+    assert found["other"].parts["scope"] == OTHER_SCOPE
+    assert not {"scope"} & {*found["own"].parts, *found["plain"].parts}
+    assert not any("scope" in each.parts for each in plain.values())
+
+
+def test_a_short_reply_is_found_by_what_it_replies_to(tmp_path: Path) -> None:
+    turns = [
+        ("Ines", "the tiles of the map are cached for a day, that is too long for the cyclists"),
+        ("assistant", "Six hours? The proxy of the tiles can do any time, down to a minute."),
+        ("Ines", "hmm that is still half a ride"),
+        ("assistant", "Then shorter. It costs requests."),
+        ("Ines", "90 minutes"),
+        ("assistant", "Done."),
+        *[("Ines", f"number {n} of the club wears a helmet, and pays on the first of the month") for n in range(30)],
+        ("Ines", "7 minutes"),
+    ]
+    learn(written(tmp_path / "talk.jsonl", said(turns)), tmp_path / "m")
+    with OpenMemory.open(str(tmp_path / "m")) as memory:
+        found = memory.recall("How long are the tiles of the map cached?", 10, now=NOW).facts
+    by_words = {each.statement: each for each in found}
+    assert 'Ines: "90 minutes."' in by_words
+    assert by_words['Ines: "90 minutes."'].parts["reply"] == by_words['Ines: "90 minutes."'].parts["search"]
+    assert 'Ines: "7 minutes."' not in by_words
+
+
+def test_what_all_facts_near_a_question_share_is_no_sign_of_an_answer() -> None:
+    question = np.array([1.0, 0.6, 0.0, 0.0], np.float32)
+    random = np.random.default_rng(3)
+    shared = np.hstack([np.ones((60, 1)), np.zeros((60, 1)), random.normal(0, 0.3, (60, 2))])
+    vectors = np.vstack([shared, [[0.6, 0.6, 0.8, 0.0]]]).astype(np.float32)
+    vectors, question = vectors / np.linalg.norm(vectors, axis=1, keepdims=True), question / np.linalg.norm(question)
+    read, quoted = [{"statement": "Ana runs."}] * 61, [{"statement": 'Ana: "I run."'}] * 61
+    assert np.argmax(vectors @ question) != 60
+    assert np.argmax(contrasted(vectors, question, read)) == 60
+    for some, facts in ((vectors, quoted), (vectors[40:], read[40:]), (vectors[:0], [])):
+        assert contrasted(some, question, facts) == pytest.approx((some @ question).tolist(), abs=1e-5)
 
 
 def test_two_facts_of_one_sentence_are_told_once(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def test_the_parts_of_a_score_make_the_score_by_the_formula_that_is_shown(
         part = fact.parts
         search = part["words"] + max(part["meaning"], 0.0) + part["overlap"]
         fused = search / part["place"] ** 0.25 + settings.graph_weight * part.get("graph", 0.0)
-        score = fused * part.get("about", 1.0) + part.get("period", 0.0)
+        score = fused * part.get("about", 1.0) * part.get("scope", 1.0) + part.get("period", 0.0)
         for factor in ("limbic", "suspect", "episode", "diversity"):
             score *= part.get(factor, 1.0)
         assert fact.score == pytest.approx(score, abs=1e-5)
