@@ -132,9 +132,9 @@ def prompt_version(name: str) -> str:
 
 
 @cache
-def _extraction_system(max_entities: int, max_facts: int) -> str:
+def _extraction_system(max_entities: int, max_facts: int, max_outline: int) -> str:
     relations = [relation for relation in KNOWN_RELATIONS if relation.meaning]
-    limits = {"max_entities": max_entities, "max_facts": max_facts}
+    limits = {"max_entities": max_entities, "max_facts": max_facts, "max_outline": max_outline}
     return _block("extract_facts", "system", {"relations": relations, **limits})
 
 
@@ -167,7 +167,9 @@ def render_extraction(window: Window, settings: ExtractSettings | None = None) -
     }
     return Prompt(
         name="extract_facts",
-        head=lambda: _extraction_system(limits.max_entities_per_message, limits.max_facts_per_message),
+        head=lambda: _extraction_system(
+            limits.max_entities_per_message, limits.max_facts_per_message, limits.max_outline_lines
+        ),
         body=lambda: _block("extract_facts", "text", {**values, **_languages(window, limits.language)}),
         context=MappingProxyType({"window": window}),
     )

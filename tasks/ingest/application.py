@@ -19,6 +19,7 @@ from slowwave.facts.revision.application import ApplicationPlan, plan_applicatio
 from slowwave.facts.revision.candidates import DIRECTIVES
 from slowwave.facts.revision.evaluation import EvaluationPlan, evaluate
 from slowwave.facts.revision.late_arrivals import REPEATED
+from slowwave.facts.searched_texts import CONTEXT_ROLES
 from slowwave.lifecycle.pruning_and_eviction import QUOTATIONS, plan_replacement, replacement_decisions
 from storage.changes import FACT_TABLES
 from storage.quotations import OF_A_RUN, UNREAD, Keeping, count_quoted, keeping, run_in
@@ -34,6 +35,7 @@ from tasks.runtime.writing import decide_and_write, settle_patches, touched_by, 
 
 from .candidate_rows import to_extract
 
+_TURN = ("conversation_id", "ordinal", "content")
 OPEN = "state IN ('open', 'evaluating', 'approved')"
 
 
@@ -120,6 +122,7 @@ def decide(
         patches.batches,
         settings.evaluate,
         content_gate=settings.noise.content_gate,
+        answered=_answered(reading, patches, settings.evaluate),
     )
     approved = verdict.batches.filter(pl.col("state") == "approved")
     passed = verdict.passed.filter(pl.col("patch_batch_id").is_in(approved["id"].to_list()))
@@ -127,6 +130,24 @@ def decide(
     given = passed, vectors, patches.directives, patches.messages, approved
     plan = plan_over_store(reading, *given, settings.evaluate, _strategy(settings), now, alike)
     return DecidedPatches(patches, verdict, plan)
+
+
+def _answered(reading: Reading, patches: Patches, settings: EvaluateSettings) -> pl.DataFrame | None:
+    """(id, content): the turn that each message answers of which an unsure candidate was read; None without any.
+
+    Only these are refused for the words that their message lacks. No turn counts that gives orders to its reader.
+    """
+    is_unsure = pl.col("confidence") * settings.ungrounded_factor < settings.min_confidence
+    said = patches.candidates.filter(is_unsure)["message_id"].drop_nulls()
+    places = patches.messages.filter(pl.col("id").is_in(said.implode())).select(
+        "id", "conversation_id", ordinal=pl.col("ordinal") - 1
+    )
+    if places.is_empty():
+        return None
+    roles, turns = ", ".join(map(quoted, CONTEXT_ROLES)), ", ".join(map(str, places["ordinal"].drop_nulls().unique()))
+    where = f"ordinal IN ({turns or 'NULL'}) AND has_injection IS NOT TRUE AND role IN ({roles})"
+    before = reading.by_ids("messages", places["conversation_id"], _TURN, key="conversation_id", where=where)
+    return places.join(before, on=["conversation_id", "ordinal"]).select("id", "content")
 
 
 def plan_over_store(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -38,6 +38,19 @@ def means(old: str, facts: Iterable[Fact]) -> list[Fact]:
         if words and fact["polarity"] != "negated" and words <= set(telling_words(unquoted(fact["statement"])))
     ]
     return fitting if len({fact["statement_hash"] or fact["id"] for fact in fitting}) == 1 else []
+
+
+LIKELY = 0.5
+"""Share of the words of a directive from which on a fact may be what it names."""
+MOST_LIKELY = 2
+
+
+def may_mean(old: str, facts: Collection[Fact]) -> list[Fact]:
+    """The MOST_LIKELY facts that say most of the words `old`, for a model to judge; of equals the shorter first."""
+    words = set(telling_words(old))
+    shares = {fact["id"]: len(words & {*telling_words(unquoted(fact["statement"]))}) / len(words) for fact in facts}
+    likely = (fact for fact in facts if fact["polarity"] != "negated" and shares[fact["id"]] >= LIKELY)
+    return sorted(likely, key=lambda fact: (-shares[fact["id"]], len(fact["statement"]), fact["id"]))[:MOST_LIKELY]
 
 
 def is_value(words: str) -> bool:

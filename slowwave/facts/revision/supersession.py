@@ -24,7 +24,7 @@ from slowwave.common.validity import is_out_of_order
 from .conflicts import revise_beliefs, say_again, settle_conflicts
 from .mutual_exclusion import MutualExclusion, bare_name, read_claim
 from .predicates import domain_of
-from .referenced_facts import is_value, means, telling_words, unquoted
+from .referenced_facts import is_value, may_mean, means, telling_words, unquoted
 from .revision_state import ENDED_BY, Fact, RevisionState, Supersessions
 
 READ = tuple(
@@ -176,6 +176,12 @@ def _follow_directive(state: RevisionState, index: _Index, directive: Fact, spea
     named = _targets(state, index, directive, speaker, winner)
     for target in _with_twins(state, index, named, speaker, winner):
         close(state, directive, speaker, winner, target)
+    if not named and directive["object"] and not directive["known_id"]:
+        said = {
+            f["id"]: f for word in telling_words(directive["object"]) for f in index.by_word[speaker["scope"], word]
+        }
+        own = [f for f in said.values() if _share_an_end(f, speaker) and _may_be_meant(state, f, speaker, winner)]
+        state.doubts += [(winner["id"], fact["id"], "") for fact in may_mean(directive["object"], own)]
 
 
 def _remember(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
