@@ -84,7 +84,7 @@ def render_context(
 
     Facts and passages are taken in one order of their scores until one does not fit, so a larger budget loses nothing,
     or, unless `fill`, until the next is not likely to answer (`lines_that_pay`). With `over_time` they are taken from
-    the whole time that they are of (`spread_over_time`), after the lines of the `outline`.
+    the whole time that they are of (`spread_over_time`), each after some lines of the `outline`.
     Where even the best match is weak the head says so, so that whoever asks can decline; of a whole time nothing is
     said.
     A fact that one before it says is left out; passages that facts say are left out before, by
@@ -99,12 +99,12 @@ def render_context(
     quoted: dict[str, Passage] = {}
     words = cache(_words)
     found = in_one_order(facts, passages)
+    is_wanted = bool(found) and _is_advice(found[0])
     if over_time:
         found = _timeline(outline, found)
     elif not fill:
         pays = lines_that_pay([one.score for one in found], list(map(_is_quotation, found)))
         found = [found[place] for place in pays]
-    is_wanted = bool(found) and _is_advice(found[0])
     spent = advice = 0
     for one in found:
         line = passage_line(one) if isinstance(one, Passage) else fact_line(one)
@@ -163,14 +163,12 @@ def passage_line(passage: Passage) -> str:
 
 
 def _timeline(outline: Sequence[Passage], found: Sequence[RecalledFact | Passage]) -> list[RecalledFact | Passage]:
-    """OF_OUTLINE lines of the outline before each of the matches, all of them from the whole time that they are of.
+    """OF_OUTLINE lines of the outline before each of the matches; every beginning is spread over the whole time.
 
-    Of the outline first come the lines that are likely to be about the question. All are best first.
+    Both are best first. The lines that are likely to be about the question come before all others.
     """
-    near = {*lines_that_pay([line.score for line in outline], [False] * len(outline))}
-    about, others = (_spread([line for n, line in enumerate(outline) if (n in near) is is_near])
-                     for is_near in (True, False))  # fmt: skip
-    lines, matches = [*about, *others], _spread(found)
+    about = len(lines_that_pay([line.score for line in outline], [False] * len(outline)))
+    lines, matches = [*_spread(outline[:about]), *_spread(outline[about:])], _spread(found)
     merged: list[RecalledFact | Passage] = []
     for n, match in enumerate(matches):
         merged += [*lines[n * OF_OUTLINE : (n + 1) * OF_OUTLINE], match]

@@ -6,10 +6,9 @@ question finds anything in are put in order of how much they say about it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from itertools import islice
-
-import numpy as np
 
 from slowwave.common.types import Passage
 from storage.warm import Tables
@@ -21,8 +20,9 @@ from .search_results import MAY_BE_SHOWN, may_be_shown
 
 MESSAGES_LOOKED_AT = 400
 """Best messages whose conversations have lines that may be about the question."""
-LINES_EMBEDDED = 2000
-"""Lines whose meaning is compared with the question: of more those that share most of its words."""
+LINES_EMBEDDED = 512
+"""Lines whose meaning is compared with the question: of more those that share most of its words, and then those of the
+messages that match it best. A block has room for some sixty."""
 _TEXT = ("message_id", "conversation_id", "speaker", "outline")
 
 Embed = Callable[[Sequence[str]], Vector]
@@ -34,20 +34,23 @@ async def outline_lines(tables: Tables, question: Question, ranked: Ranked, embe
     Score = cosine to the question + share of its words + IN_PERIOD for a line of the time that it names.
     """
     best = [*islice(ranked.scores, MESSAGES_LOOKED_AT)]
-    if not best or question.about is not None:
+    if not best or question.about is not None or "outline" not in await tables.columns("messages"):
         return ()
     talks = {row["conversation_id"] for row in await tables.rows("messages", "id", best, ("id", "conversation_id"))}
     columns = (*dict.fromkeys((*MAY_BE_SHOWN, *_TEXT)),)
     found = await tables.fetch("messages", "conversation_id", sorted(talks), columns, "outline IS NOT NULL")
     rows = [row for row in found.iter_rows(named=True) if may_be_shown(row, question)]
     overlaps = word_overlaps(question.content, [row["outline"] for row in rows])
-    compared = sorted(range(len(rows)), key=lambda n: (-overlaps[n], rows[n]["id"]))[:LINES_EMBEDDED]
-    vectors = embed([rows[n]["outline"] for n in compared]) if compared else np.zeros((0, len(question.vector)))
+    likely = sorted(
+        zip(rows, overlaps, strict=True),
+        key=lambda pair: (-pair[1], -ranked.scores.get(pair[0]["id"], 0.0), pair[0]["id"]),
+    )[:LINES_EMBEDDED]
+    vectors = await asyncio.to_thread(embed, [row["outline"] for row, _ in likely])
     cosines = (vectors @ question.vector).round(6).tolist()
     lines = []
-    for n, cosine in zip(compared, cosines, strict=True):
-        row, is_of_period = rows[n], question.period is not None and question.period.covers(rows[n]["occurred_at"])
-        match = overlaps[n] + max(cosine, 0.0)
+    for (row, overlap), cosine in zip(likely, cosines, strict=True):
+        match = overlap + max(cosine, 0.0)
+        is_of_period = question.period is not None and question.period.covers(row["occurred_at"])
         source = (row["conversation_id"], row["message_id"], OUTLINE, row["speaker"] or "")
         score = round(match + IN_PERIOD * is_of_period, 6)
         lines.append(Passage(*source, row["outline"], row["occurred_at"], score, match))

@@ -176,8 +176,8 @@ class OpenMemory:
         true at `as_of`. `graph` says whether relations are followed. Facts of the `conversation` that is going on come
         sooner; with `last`, only facts about entities of so many last conversations come at all (S2-74).
 
-        With `over_time`, for an order, a development or a summary, the lines of the outline that a model wrote while it
-        read come with them.
+        With `over_time`, for an order, a development or a summary, the answer also has the `outline` of the
+        conversations: lines that a model wrote while it read.
 
         After `recall_timeout_ms` of the settings it ends without an answer and `is_timed_out` is true: this does not
         mean that nothing is known.

@@ -35,7 +35,7 @@ from tasks.runtime.writing import decide_and_write, settle_patches, touched_by, 
 
 from .candidate_rows import to_extract
 
-_TURN = ("conversation_id", "ordinal", "content")
+_TURN = ["id", "conversation_id", "ordinal"]
 OPEN = "state IN ('open', 'evaluating', 'approved')"
 
 
@@ -133,21 +133,24 @@ def decide(
 
 
 def _answered(reading: Reading, patches: Patches, settings: EvaluateSettings) -> pl.DataFrame | None:
-    """(id, content): the turn that each message answers of which an unsure candidate was read; None without any.
+    """(id, content): of each candidate that is unsure, the turn that its message answers; None without any.
 
-    Only these are refused for the words that their message lacks. No turn counts that gives orders to its reader.
+    Only an unsure candidate is refused for the words that its message lacks. A turn that gives orders to its reader
+    does not count.
     """
     is_unsure = pl.col("confidence") * settings.ungrounded_factor < settings.min_confidence
-    said = patches.candidates.filter(is_unsure)["message_id"].drop_nulls()
-    places = patches.messages.filter(pl.col("id").is_in(said.implode())).select(
-        "id", "conversation_id", ordinal=pl.col("ordinal") - 1
-    )
-    if places.is_empty():
+    unsure = patches.candidates.filter(is_unsure).select("id", "message_id")
+    said = patches.messages.select(_TURN).rename({"id": "message_id"}).join(unsure, on="message_id")
+    if said.is_empty():
         return None
-    roles, turns = ", ".join(map(quoted, CONTEXT_ROLES)), ", ".join(map(str, places["ordinal"].drop_nulls().unique()))
-    where = f"ordinal IN ({turns or 'NULL'}) AND has_injection IS NOT TRUE AND role IN ({roles})"
-    before = reading.by_ids("messages", places["conversation_id"], _TURN, key="conversation_id", where=where)
-    return places.join(before, on=["conversation_id", "ordinal"]).select("id", "content")
+    where = f"has_injection IS NOT TRUE AND role IN ({', '.join(map(quoted, CONTEXT_ROLES))})"
+    turns = reading.by_ids("messages", said["conversation_id"], _TURN, key="conversation_id", where=where)
+    before = said.sort("ordinal").join_asof(
+        turns.rename({"id": "turn"}).sort("ordinal"),
+        on="ordinal", by="conversation_id", strategy="backward", allow_exact_matches=False, check_sortedness=False,
+    )  # fmt: skip
+    contents = reading.by_ids("messages", before["turn"].drop_nulls(), ["id", "content"]).rename({"id": "turn"})
+    return before.join(contents, on="turn").select("id", "content")
 
 
 def plan_over_store(

@@ -75,9 +75,9 @@ def evaluate(
     A candidate may fail one of the seven checks if all seven were possible. Without a content score of the message six
     are possible, and it may fail none.
 
-    `messages` needs id, content and speaker; `answered` are the turns that they answer (id of the message, content):
-    who says "yes" to one says it again. A candidate that passes stays a candidate until it is applied; a rejected one never
-    comes back.
+    `messages` needs id, content and speaker. `answered`: (id of a candidate, content of the whole turn that its message
+    answers); somebody who says "yes" to a turn says its words. A candidate that passes stays a candidate until it is
+    applied; a rejected one never comes back.
     """
     open_ = candidates.filter(pl.col("status") == "candidate")
     verdicts = _verdicts(open_, messages, settings, content_gate, answered)
@@ -99,7 +99,7 @@ def grounding(candidates: pl.DataFrame, messages: pl.DataFrame, answered: pl.Dat
     """Share of each statement's content words that its conversation has, 0 to 1, without dates and speaker (S3-09a).
 
     A statement may join several messages, so all messages of one conversation count together, each with the end of the
-    turn that it answers, and without the answer to it. The whole turn counts for what its own answer says.
+    turn that it answers, and without the answer to it. Candidates that are `answered` also have the whole turn.
     """
     stems = content_stems("content")
     if "search_text" in messages.columns:
@@ -109,7 +109,7 @@ def grounding(candidates: pl.DataFrame, messages: pl.DataFrame, answered: pl.Dat
     rows = messages.select(message_id="id", place=pl.coalesce(place, "id"), speaker="speaker", known=stems)
     together = rows.explode("known").group_by("place").agg(pl.col("known").drop_nulls().unique())
     spoken = rows.drop("known").join(together, on="place", how="left", maintain_order="left")
-    claims = candidates.select("message_id", "statement").with_columns(
+    claims = candidates.select("id", "message_id", "statement").with_columns(
         pl.col("statement").str.replace_all(DATES_IN_SIGNS, " "),
         small=pl.Series(
             [_ELSEWHERE.get(language_of([text or ""]), []) for text in candidates["statement"]],
@@ -118,8 +118,8 @@ def grounding(candidates: pl.DataFrame, messages: pl.DataFrame, answered: pl.Dat
     )
     pairs = claims.join(spoken, on="message_id", how="left", maintain_order="left")
     if answered is not None:
-        turns = answered.select(message_id="id", before=content_stems("content"))
-        pairs = pairs.join(turns, on="message_id", how="left", maintain_order="left").with_columns(
+        turns = answered.select("id", before=content_stems("content"))
+        pairs = pairs.join(turns, on="id", how="left", maintain_order="left").with_columns(
             known=pl.col("known").fill_null([]).list.set_union(pl.col("before").fill_null([]))
         )
     stems = content_stems("statement", drop="speaker").list.set_difference(_DATE_WORDS)

@@ -405,7 +405,8 @@ class _Window:
                 for each in judged
                 if each["message"] in self._rows
             ]
-        if self.claims or self.invalid or self._answer.get("outline"):
+        topics = [line for line in self._answer.get("outline", ()) if line["message"] in self._rows]
+        if self.claims or self.invalid or topics:
             return []
         return [{"message_id": row, "durable": False, "reason": ""} for row in dict.fromkeys(self._rows.values())]
 

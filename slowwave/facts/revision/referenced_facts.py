@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -41,16 +41,17 @@ def means(old: str, facts: Iterable[Fact]) -> list[Fact]:
 
 
 LIKELY = 0.5
-"""Share of the words of a directive from which on a fact may be what it names."""
+"""Share of the words `old` from which on a fact may be what they name."""
 MOST_LIKELY = 2
 
 
-def may_mean(old: str, facts: Collection[Fact]) -> list[Fact]:
+def may_mean(old: str, facts: Iterable[Fact]) -> list[Fact]:
     """The MOST_LIKELY facts that say most of the words `old`, for a model to judge; of equals the shorter first."""
     words = set(telling_words(old))
-    shares = {fact["id"]: len(words & {*telling_words(unquoted(fact["statement"]))}) / len(words) for fact in facts}
-    likely = (fact for fact in facts if fact["polarity"] != "negated" and shares[fact["id"]] >= LIKELY)
-    return sorted(likely, key=lambda fact: (-shares[fact["id"]], len(fact["statement"]), fact["id"]))[:MOST_LIKELY]
+    said = ((len(words & {*telling_words(unquoted(fact["statement"]))}), fact) for fact in facts)
+    likely = [(n, fact) for n, fact in said if n and n >= LIKELY * len(words) and fact["polarity"] != "negated"]
+    likely.sort(key=lambda pair: (-pair[0], len(pair[1]["statement"]), pair[1]["id"]))
+    return [fact for _, fact in likely[:MOST_LIKELY]]
 
 
 def is_value(words: str) -> bool:

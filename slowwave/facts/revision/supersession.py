@@ -25,7 +25,7 @@ from .conflicts import revise_beliefs, say_again, settle_conflicts
 from .mutual_exclusion import MutualExclusion, bare_name, read_claim
 from .predicates import domain_of
 from .referenced_facts import is_value, may_mean, means, telling_words, unquoted
-from .revision_state import ENDED_BY, Fact, RevisionState, Supersessions
+from .revision_state import ENDED_BY, NAMED, Fact, RevisionState, Supersessions
 
 READ = tuple(
     "id kind scope statement statement_hash subject_id object_id object_text predicate edge_type polarity status "
@@ -176,12 +176,16 @@ def _follow_directive(state: RevisionState, index: _Index, directive: Fact, spea
     named = _targets(state, index, directive, speaker, winner)
     for target in _with_twins(state, index, named, speaker, winner):
         close(state, directive, speaker, winner, target)
-    if not named and directive["object"] and not directive["known_id"]:
-        said = {
-            f["id"]: f for word in telling_words(directive["object"]) for f in index.by_word[speaker["scope"], word]
-        }
-        own = [f for f in said.values() if _share_an_end(f, speaker) and _may_be_meant(state, f, speaker, winner)]
-        state.doubts += [(winner["id"], fact["id"], "") for fact in may_mean(directive["object"], own)]
+    if not named and not directive["known_id"] and winner["place"] >= 0:  # nobody has judged a new fact yet
+        state.doubts += [(winner["id"], f["id"], NAMED) for f in _perhaps(state, index, directive, speaker, winner)]
+
+
+def _perhaps(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
+    """The facts that a directive perhaps names, where none says all its words."""
+    old = directive["object"] or ""
+    said = {f["id"]: f for word in telling_words(old) for f in index.by_word.get((speaker["scope"], word), ())}
+    own = (f for f in said.values() if _share_an_end(f, speaker) and _may_be_meant(state, f, speaker, winner))
+    return may_mean(old, own)
 
 
 def _remember(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:

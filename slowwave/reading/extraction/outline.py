@@ -11,7 +11,8 @@ from typing import Protocol
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.text import normalise_statement
+from slowwave.common.text import normalise_statement, readable
+from slowwave.reading.filters.injection import injection_flags
 from slowwave.reading.filters.redaction import redact
 from slowwave.reading.ingestion.windows import PlannedWindow
 
@@ -30,10 +31,13 @@ class Line(Protocol):
 def outline_of(windows: Iterable[tuple[PlannedWindow, Iterable[Line]]], most: int) -> pl.DataFrame:
     """OUTLINE: at most so many lines for each window, in the order of its messages.
 
-    Only of messages that were shown as new (T37). Lines of one message are one, and none comes twice in a window.
+    Only of messages that were shown as new (T37). Lines of one message are one, and none comes twice in a window. A
+    secret is redacted, and a line that gives orders to its reader is none.
     """
     rows = [row for planned, lines in windows for row in _of_window(planned, lines, most)]
-    return pl.DataFrame(rows, schema=dict(OUTLINE), orient="row").unique("message_id", keep="last", maintain_order=True)
+    found = pl.DataFrame(rows, schema=dict(OUTLINE), orient="row")
+    own = found.unique("message_id", keep="last", maintain_order=True)
+    return own.filter(~injection_flags(own["outline"]))
 
 
 def _of_window(planned: PlannedWindow, lines: Iterable[Line], most: int) -> Iterator[tuple[str, str]]:
@@ -42,7 +46,7 @@ def _of_window(planned: PlannedWindow, lines: Iterable[Line], most: int) -> Iter
     texts: dict[str, list[str]] = {}
     known: set[str] = set()
     for line in sorted((line for line in lines if line.message in ids), key=lambda line: line.message):
-        text = redact(" ".join(line.text.split()).rstrip(".;")).text
+        text = redact(" ".join(readable(line.text).split()).rstrip(".;")).text
         words = normalise_statement(text)
         if len(known) < most and len(text) <= LONGEST_LINE and any(map(str.isalnum, words)) and words not in known:
             known.add(words)
