@@ -140,7 +140,8 @@ def _answered(reading: Reading, patches: Patches, settings: EvaluateSettings) ->
     """
     is_unsure = pl.col("confidence") * settings.ungrounded_factor < settings.min_confidence
     unsure = patches.candidates.filter(is_unsure).select("id", "message_id")
-    said = patches.messages.select(_TURN).rename({"id": "message_id"}).join(unsure, on="message_id")
+    places = patches.messages.select(_TURN).drop_nulls("ordinal").rename({"id": "message_id"})
+    said = places.join(unsure, on="message_id")
     if said.is_empty():
         return None
     where = f"has_injection IS NOT TRUE AND role IN ({', '.join(map(quoted, CONTEXT_ROLES))})"

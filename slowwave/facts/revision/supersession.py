@@ -181,10 +181,11 @@ def _follow_directive(state: RevisionState, index: _Index, directive: Fact, spea
 
 
 def _perhaps(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
-    """The facts that a directive perhaps names, where none says all its words."""
+    """The earlier facts that a directive perhaps names, where none says all its words."""
     old = directive["object"] or ""
     said = {f["id"]: f for word in telling_words(old) for f in index.by_word.get((speaker["scope"], word), ())}
-    own = (f for f in said.values() if _share_an_end(f, speaker) and _may_be_meant(state, f, speaker, winner))
+    earlier = (f for f in said.values() if not is_out_of_order(speaker["said_at"], f["said_at"]))
+    own = (f for f in earlier if _share_an_end(f, speaker) and _may_be_meant(state, f, speaker, winner))
     return may_mean(old, own)
 
 
