@@ -20,10 +20,13 @@ from .search_results import MAY_BE_SHOWN, may_be_shown
 
 MESSAGES_LOOKED_AT = 400
 """Best messages whose conversations have lines that may be about the question."""
+LINES_COMPARED = 2000
+"""Lines whose words are compared with the question: of more those of the conversations with the best messages."""
 LINES_EMBEDDED = 512
 """Lines whose meaning is compared with the question: of more those that share most of its words, and then those of the
 messages that match it best. A block has room for some sixty."""
-_TEXT = ("message_id", "conversation_id", "speaker", "outline")
+_PLACE = ("id", "conversation_id")
+_READ = (*MAY_BE_SHOWN, "message_id", "conversation_id", "speaker", "outline")
 
 Embed = Callable[[Sequence[str]], Vector]
 
@@ -36,10 +39,11 @@ async def outline_lines(tables: Tables, question: Question, ranked: Ranked, embe
     best = [*islice(ranked.scores, MESSAGES_LOOKED_AT)]
     if not best or question.about is not None or "outline" not in await tables.columns("messages"):
         return ()
-    talks = {row["conversation_id"] for row in await tables.rows("messages", "id", best, ("id", "conversation_id"))}
-    columns = (*dict.fromkeys((*MAY_BE_SHOWN, *_TEXT)),)
-    found = await tables.fetch("messages", "conversation_id", sorted(talks), columns, "outline IS NOT NULL")
-    rows = [row for row in found.iter_rows(named=True) if may_be_shown(row, question)]
+    talks = {row["id"]: row["conversation_id"] for row in await tables.rows("messages", "id", best, _PLACE)}
+    places = {talk: n for n, talk in enumerate(dict.fromkeys(talks[name] for name in best if name in talks))}
+    found = await tables.fetch("messages", "conversation_id", [*places], _READ, "outline IS NOT NULL")
+    shown = (row for row in found.iter_rows(named=True) if may_be_shown(row, question))
+    rows = sorted(shown, key=lambda row: (places[row["conversation_id"]], row["id"]))[:LINES_COMPARED]
     overlaps = word_overlaps(question.content, [row["outline"] for row in rows])
     likely = sorted(
         zip(rows, overlaps, strict=True),
