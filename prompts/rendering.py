@@ -55,6 +55,8 @@ RESPONSES: Mapping[str, type[BaseModel]] = MappingProxyType(
 )
 URGENT = frozenset({"resolve_names", "name_relations", "answer_question"})
 """Prompts whose answers the next step of a batch, or a caller, waits for."""
+LIST_RELATIONS = frozenset({"extract_facts", "name_relations"})
+"""Prompts that list the known relations."""
 
 
 class _Inert(str):
@@ -126,9 +128,11 @@ def _block(name: str, block: str, values: Mapping[str, Any]) -> str:
 
 @cache
 def prompt_version(name: str) -> str:
-    """Hash of the template's text and of the JSON schema of its response model: either changes, the prompt changes."""
+    """Hash of all that makes the prompt: the template, the JSON schema of its response model, the relations it lists."""
     schema = as_json(RESPONSES[name].model_json_schema())
-    return digest((FOLDER / f"{name}.md").read_text(encoding="utf-8"), schema)
+    listed = KNOWN_RELATIONS if name in LIST_RELATIONS else ()
+    relations = [(each.name, each.meaning, each.cardinality) for each in listed]
+    return digest((FOLDER / f"{name}.md").read_text(encoding="utf-8"), schema, *relations)
 
 
 @cache

@@ -21,14 +21,14 @@ LONGEST_LINE = 200
 """Characters of a line; what is longer is none."""
 
 
-class Line(Protocol):
+class TopicLine(Protocol):
     """A line of an answer, at a message by its number in the window."""
 
     message: int
     text: str
 
 
-def outline_of(windows: Iterable[tuple[PlannedWindow, Iterable[Line]]], most: int) -> pl.DataFrame:
+def outline_of(windows: Iterable[tuple[PlannedWindow, Iterable[TopicLine]]], most: int) -> pl.DataFrame:
     """OUTLINE: at most so many lines for each window, in the order of its messages.
 
     Only of messages that were shown as new (T37). Lines of one message are one, and none comes twice in a window. A
@@ -40,7 +40,7 @@ def outline_of(windows: Iterable[tuple[PlannedWindow, Iterable[Line]]], most: in
     return own.filter(~injection_flags(own["outline"]))
 
 
-def _of_window(planned: PlannedWindow, lines: Iterable[Line], most: int) -> Iterator[tuple[str, str]]:
+def _of_window(planned: PlannedWindow, lines: Iterable[TopicLine], most: int) -> Iterator[tuple[str, str]]:
     turns = zip(planned.window.turns, planned.message_ids, strict=True)
     ids = {turn.index: id_ for turn, id_ in turns if not turn.is_context}
     texts: dict[str, list[str]] = {}
