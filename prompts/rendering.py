@@ -128,7 +128,7 @@ def _block(name: str, block: str, values: Mapping[str, Any]) -> str:
 
 @cache
 def prompt_version(name: str) -> str:
-    """Hash of all that makes the prompt: the template, the JSON schema of its response model, the relations it lists."""
+    """Hash of what makes the prompt: the template, the schema of its response model, the relations that it lists."""
     schema = as_json(RESPONSES[name].model_json_schema())
     listed = KNOWN_RELATIONS if name in LIST_RELATIONS else ()
     relations = [(each.name, each.meaning, each.cardinality) for each in listed]
