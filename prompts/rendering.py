@@ -55,6 +55,8 @@ RESPONSES: Mapping[str, type[BaseModel]] = MappingProxyType(
 )
 URGENT = frozenset({"resolve_names", "name_relations", "answer_question"})
 """Prompts whose answers the next step of a batch, or a caller, waits for."""
+LIST_RELATIONS = frozenset({"extract_facts", "name_relations"})
+"""Prompts that list the known relations."""
 
 
 class _Inert(str):
@@ -126,15 +128,17 @@ def _block(name: str, block: str, values: Mapping[str, Any]) -> str:
 
 @cache
 def prompt_version(name: str) -> str:
-    """Hash of the template's text and of the JSON schema of its response model: either changes, the prompt changes."""
+    """Hash of what makes the prompt: the template, the schema of its response model, the relations that it lists."""
     schema = as_json(RESPONSES[name].model_json_schema())
-    return digest((FOLDER / f"{name}.md").read_text(encoding="utf-8"), schema)
+    listed = KNOWN_RELATIONS if name in LIST_RELATIONS else ()
+    relations = [(each.name, each.meaning, each.cardinality) for each in listed]
+    return digest((FOLDER / f"{name}.md").read_text(encoding="utf-8"), schema, *relations)
 
 
 @cache
-def _extraction_system(max_entities: int, max_facts: int) -> str:
+def _extraction_system(max_entities: int, max_facts: int, max_outline: int) -> str:
     relations = [relation for relation in KNOWN_RELATIONS if relation.meaning]
-    limits = {"max_entities": max_entities, "max_facts": max_facts}
+    limits = {"max_entities": max_entities, "max_facts": max_facts, "max_outline": max_outline}
     return _block("extract_facts", "system", {"relations": relations, **limits})
 
 
@@ -167,7 +171,9 @@ def render_extraction(window: Window, settings: ExtractSettings | None = None) -
     }
     return Prompt(
         name="extract_facts",
-        head=lambda: _extraction_system(limits.max_entities_per_message, limits.max_facts_per_message),
+        head=lambda: _extraction_system(
+            limits.max_entities_per_message, limits.max_facts_per_message, limits.max_outline_lines
+        ),
         body=lambda: _block("extract_facts", "text", {**values, **_languages(window, limits.language)}),
         context=MappingProxyType({"window": window}),
     )

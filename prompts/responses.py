@@ -160,13 +160,21 @@ class Repetition(Brief):
     message: int = Field(alias="m")
 
 
+class OutlineLine(Brief):
+    """A topic, or a turn of one, that begins with a message."""
+
+    message: int = Field(alias="m")
+    text: str = Field(alias="s")
+
+
 class WindowExtraction(Brief):
-    """Everything worth keeping from a stretch of messages."""
+    """Everything worth keeping from a stretch of messages, and the course of the conversation."""
 
     names: Usable[LearnedName] = Field(default_factory=list)
     entities: Usable[EntityMention] = Field(default_factory=list, alias="new")
     facts: Usable[FactClaim] = Field(default_factory=list)
     repeats: Usable[Repetition] = Field(default_factory=list, alias="again")
+    outline: Usable[OutlineLine] = Field(default_factory=list)
     messages: SkipJsonSchema[list[Judgement]] = Field(default_factory=list)
 
     @model_validator(mode="wrap")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
+from typing import TypeVar
 
 from inference.embedding import count_tokens
 from slowwave.common.comparison.guards import polarity
@@ -20,6 +21,7 @@ from slowwave.common.timestamps import MONTH_NAMES, date_in_words
 from slowwave.common.types import Mention, Passage, RecalledFact, Recollection, best_match, in_one_order
 
 from .order import (
+    OUTLINE,
     UNLIKELY,
     is_quotation,
     is_weak,
@@ -39,8 +41,11 @@ LONGEST_OTHER, LONGEST_NAME = 100, 40
 MOST_CONFLICTS = 3
 ASSISTANT = 0.2
 """Most of a block that pieces of an assistant's long answers take, unless they are what matches best."""
+OF_OUTLINE = 2
+"""Lines of the outline that come before each fact or passage where the whole time is asked for."""
 SURE = 0.6
 """Confidence below which a line tells it."""
+Line = TypeVar("Line", bound=RecalledFact | Passage)
 _HEADING_BRACKETS = ("SQUARE", "LENTICULAR", "TORTOISE SHELL")
 _WORDS = re.compile(r"\w+")
 _MARKUP = re.compile(r"^(?:[-*+#>|=~]+\s+)+")  # what would begin a list, a heading or a quotation in Markdown
@@ -73,12 +78,13 @@ def render_context(
     *,
     fill: bool = False,
     over_time: bool = False,
+    outline: Sequence[Passage] = (),
 ) -> ContextBlock:
     """The block of at most so many tokens: a header, a warning, and a line for each fact and passage, in order of time.
 
     Facts and passages are taken in one order of their scores until one does not fit, so a larger budget loses nothing,
     or, unless `fill`, until the next is not likely to answer (`lines_that_pay`). With `over_time` they are taken from
-    the whole time that they are of (`spread_over_time`).
+    the whole time that they are of (`spread_over_time`), each after some lines of the `outline`.
     Where even the best match is weak the head says so, so that whoever asks can decline; of a whole time nothing is
     said.
     A fact that one before it says is left out; passages that facts say are left out before, by
@@ -93,12 +99,12 @@ def render_context(
     quoted: dict[str, Passage] = {}
     words = cache(_words)
     found = in_one_order(facts, passages)
+    is_wanted = bool(found) and _is_advice(found[0])
     if over_time:
-        found = [found[place] for place in spread_over_time([_order(_said_at(one)) for one in found])]
+        found = _timeline(outline, found)
     elif not fill:
         pays = lines_that_pay([one.score for one in found], list(map(_is_quotation, found)))
         found = [found[place] for place in pays]
-    is_wanted = bool(found) and _is_advice(found[0])
     spent = advice = 0
     for one in found:
         line = passage_line(one) if isinstance(one, Passage) else fact_line(one)
@@ -127,7 +133,8 @@ def render_context(
 
 def block_of(found: Recollection, token_budget: int, *, fill: bool = False, over_time: bool = False) -> ContextBlock:
     """The block of what was recalled; see `render_context`."""
-    block = render_context(found.facts, token_budget, found.passages, fill=fill, over_time=over_time)
+    how = {"fill": fill, "over_time": over_time}
+    block = render_context(found.facts, token_budget, found.passages, outline=found.outline, **how)
     return replace(block, is_timed_out=found.is_timed_out)
 
 
@@ -146,11 +153,30 @@ def fact_line(fact: RecalledFact) -> str:
 
 
 def passage_line(passage: Passage) -> str:
-    """`- 8 May 2023 Anna: "the words"`; empty without a text."""
+    """`- 8 May 2023 Anna: "the words"`, or `- 8 May 2023: the line of an outline`; empty without a text."""
     text = _plain_text(passage.text).replace('"', "'")
+    if passage.role == OUTLINE:
+        return f"- {_day(passage.occurred_at)}{text}" if text else ""
     who = re.sub(r'[":]', " ", inert(passage.speaker or passage.role))[:LONGEST_NAME].strip() or passage.role
     day = _day(passage.occurred_at).replace(":", "")
     return f'- {day}{who}: "{text}"' if text else ""
+
+
+def _timeline(outline: Sequence[Passage], found: Sequence[RecalledFact | Passage]) -> list[RecalledFact | Passage]:
+    """OF_OUTLINE lines of the outline before each of the matches; every beginning is spread over the whole time.
+
+    Both are best first. The lines that are likely to be about the question come before all others.
+    """
+    about = len(lines_that_pay([line.score for line in outline], [False] * len(outline)))
+    lines, matches = [*_spread(outline[:about]), *_spread(outline[about:])], _spread(found)
+    merged: list[RecalledFact | Passage] = []
+    for n, match in enumerate(matches):
+        merged += [*lines[n * OF_OUTLINE : (n + 1) * OF_OUTLINE], match]
+    return [*merged, *lines[len(matches) * OF_OUTLINE :]]
+
+
+def _spread(found: Sequence[Line]) -> list[Line]:
+    return [found[place] for place in spread_over_time([_order(_said_at(one)) for one in found])]
 
 
 def _is_repeated(fact: RecalledFact, before: Iterable[RecalledFact], words: Callable[[str], list[str]]) -> bool:

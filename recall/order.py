@@ -46,6 +46,8 @@ WEAK = 1.1
 """Best match below which it is weak: words, meaning and overlap count at most 1 each. On the development conversations,
 read by rules, 5 in 100 questions that have an answer there have no better match, and of those about another
 conversation 71 and 75 in 100."""
+OUTLINE = "outline"
+"""The role of a passage that is a line of an outline."""
 UNLIKELY = "Nothing that is stored matches the question well: the answer may not be known."
 
 

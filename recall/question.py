@@ -230,6 +230,7 @@ class Question:
     others: tuple[tuple[str, Vector], ...] = ()  # further wordings with their vectors, searched beside it
     period: Period | None = None  # that the text names
     is_within: bool = False  # only facts and messages of that period answer
+    over_time: bool = False  # an order, a development or a summary: the outline answers, too
 
     @property
     def ranked(self) -> int:

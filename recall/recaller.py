@@ -41,6 +41,7 @@ from .facts import NameCache, entities_of_last, messages_of
 from .graphs import GRAPH_TABLES, Graphs
 from .loop import Deadline, Kept, OutOfTime, note_recall, run
 from .order import is_weak
+from .outline import outline_lines
 from .question import TABLES as QUALITY_TABLES
 from .question import Faded, Period, Question, event_in, period_beside, period_of
 from .search import PAST_TABLES, RESIDENT, TABLES, search, together
@@ -64,7 +65,7 @@ T = TypeVar("T")
 WORDINGS = 8
 """Other wordings of a question that are searched with it, at most."""
 ONLY = ("facts", "messages")
-Answer = tuple[tuple[RecalledFact, ...], tuple[Passage, ...], Hopes]
+Answer = tuple[tuple[RecalledFact, ...], tuple[Passage, ...], Hopes, tuple[Passage, ...]]
 
 
 class _Reembedded(Exception):
@@ -153,6 +154,7 @@ class Recaller:
         last: int | None = None,
         only: str | None = None,
         also: Sequence[str] = (),
+        over_time: bool = False,
     ) -> list[Recollection]:
         """The answers to these queries, in their order, from one state; for the arguments see
         `slowwave.integrations.python_api`.
@@ -172,7 +174,7 @@ class Recaller:
             questions = [
                 Question(
                     query, UNASKED, k or self.settings.k, moment, scope, about, current,
-                    period=self._period(query, moment, scope, deadline), others=others,
+                    period=self._period(query, moment, scope, deadline), others=others, over_time=over_time,
                 )
                 for query in queries
             ]  # fmt: skip
@@ -228,7 +230,7 @@ class Recaller:
         side, event = named
         question = Question(event, UNASKED, 1, moment, scope)
         ask = partial(self._answer, settings=self.settings, only="facts", deadline=deadline)
-        ((facts, _, _),) = self._answered_by([question], ask, deadline)
+        ((facts, *_),) = self._answered_by([question], ask, deadline)
         if not facts or is_weak(facts[0].match):
             return None
         return period_beside(side, facts[0].event_at, facts[0].valid_from)
@@ -253,14 +255,14 @@ class Recaller:
         )
         perhaps = [
             self._perhaps(question, hopes, deadline)
-            for question, (_, _, hopes) in zip(questions, answered, strict=True)
+            for question, (_, _, hopes, _) in zip(questions, answered, strict=True)
         ]
-        for question, (facts, _, _) in zip(questions, answered, strict=True):
+        for question, (facts, *_) in zip(questions, answered, strict=True):
             self.accesses.note(question.text, facts, question.k, question.moment.now)
         took_ms = (time.perf_counter() - started) * 1000 / len(questions)
         recalled = [
-            Recollection(question.text, facts, took_ms, uncertain, quoted)
-            for question, (facts, quoted, _), uncertain in zip(questions, answered, perhaps, strict=True)
+            Recollection(question.text, facts, took_ms, uncertain, quoted, outline=outline)
+            for question, (facts, quoted, _, outline), uncertain in zip(questions, answered, perhaps, strict=True)
         ]
         if self.accesses.is_logged:  # what maintenance asks says nothing about how people are served
             for question, one in zip(questions, recalled, strict=True):
@@ -362,7 +364,9 @@ class Recaller:
             passages(tables, question, found, 0 if only == "facts" else question.k),
             self._pending.of(tables),
         )
-        return facts, passages_beside_facts(quoted, facts), hopes
+        is_asked = question.over_time and only is None
+        outline = await outline_lines(tables, question, found, self._embedder.embed) if is_asked else ()
+        return facts, passages_beside_facts(quoted, facts), hopes, outline
 
 
 def _embedded(questions: Sequence[Question], embedder: Embedder) -> list[Question]:

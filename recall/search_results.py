@@ -196,7 +196,7 @@ STALE = 0.5
 ROLES = ("user", "assistant", "document")
 MOST = 30
 """Passages at most; no block has room for more."""
-_META = ("id", "role", "occurred_at", "created_at", "scope", "has_injection")
+MAY_BE_SHOWN = ("id", "role", "occurred_at", "created_at", "scope", "has_injection")
 _SHOWN = ("id", "conversation_id", "message_id", "role", "speaker", "content", "occurred_at")
 _FACT = ("id", "message_id", "statement", "status", "valid_to", "expired_at")
 _UNDECIDED = ("active", "candidate", "rejected")
@@ -213,8 +213,8 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
         return ()
     limit = min(limit, MOST)
     wanted = [*ranked.scores] if question.is_narrow else [*islice(ranked.scores, 4 * limit)]
-    read = await tables.rows("messages", "id", wanted, _META)
-    may = {row["id"] for row in read if _is_allowed(row, question)}
+    read = await tables.rows("messages", "id", wanted, MAY_BE_SHOWN)
+    may = {row["id"] for row in read if may_be_shown(row, question)}
     elsewhere = _elsewhere(question.text, {row["id"]: row["scope"] for row in read})
     best = [message for message in wanted if message in may][:limit]
     rows, facts = await tables.together(tables.rows("messages", "id", best, _SHOWN), _facts_of(tables, best))
@@ -299,7 +299,8 @@ def _place(passage: Passage) -> tuple[float, str, str]:
     return (-passage.score, passage.conversation_id, passage.message_id)
 
 
-def _is_allowed(message: Row, question: Question) -> bool:
+def may_be_shown(message: Row, question: Question) -> bool:
+    """Whether a message gives no orders to its reader, and is of the scope and the time of a question."""
     moment = question.moment
     if message["role"] not in ROLES or message["has_injection"]:
         return False

@@ -25,7 +25,7 @@ from .schema import (
     vectors,
 )
 
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 13
 
 _MESSAGES = Table(
     "messages",
@@ -51,6 +51,9 @@ _MESSAGES = Table(
             "The model that read it; `quotes`: nobody, and what it says is kept as it was said until a model reads it."
         ),
         "content_score": number("Worth against noise, 0 to 1."),
+        "outline": text(
+            "The topic, or the turn of one, that begins with it, in a line by the model that read it; empty: none."
+        ),
     },
     full_text=("search_text",),
     lookup=("id", "conversation_id", "message_id", "run_id"),

@@ -124,7 +124,7 @@ def recall(
     budget = token_budget or memory.place.settings.mcp.token_budget
     found = memory.recall(
         query, k or MOST_FACTS, as_of=as_of, known_as_of=known_as_of, scope=scope, graph=graph,
-        only=only, also=also or (),
+        only=only, also=also or (), over_time=over_time,
     )  # fmt: skip
     locale = memory.place.locale
     block = block_of(replace(found, facts=worded_facts(found.facts, locale)), budget, over_time=over_time)

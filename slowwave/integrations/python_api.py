@@ -164,6 +164,7 @@ class OpenMemory:
         last: int | None = None,
         only: Only | None = None,
         also: Sequence[str] = (),
+        over_time: bool = False,
         now: Time | None = None,
     ) -> Recollection:
         """The `k` facts that answer a query best (by default as many as the settings say), and passages of messages.
@@ -175,13 +176,16 @@ class OpenMemory:
         true at `as_of`. `graph` says whether relations are followed. Facts of the `conversation` that is going on come
         sooner; with `last`, only facts about entities of so many last conversations come at all (S2-74).
 
+        With `over_time`, for an order, a development or a summary, the answer also has the `outline` of the
+        conversations: lines that a model wrote while it read.
+
         After `recall_timeout_ms` of the settings it ends without an answer and `is_timed_out` is true: this does not
         mean that nothing is known.
         """
         moment = _moment(now, as_of, known_as_of)
         (found,) = self._reader.recall(
             [checked_text("query", query)], k, moment, scope=scope, graph=graph, conversation=conversation, last=last,
-            only=only, also=also,
+            only=only, also=also, over_time=over_time,
         )  # fmt: skip
         return found
 
@@ -286,7 +290,7 @@ class OpenMemory:
 
         if not token_budget or token_budget < 0:
             return ContextBlock()
-        found = self.recall(query, k or MOST_FACTS, **how)
+        found = self.recall(query, k or MOST_FACTS, over_time=over_time, **how)
         return block_of(found, token_budget, fill=fill, over_time=over_time)
 
     # Facts

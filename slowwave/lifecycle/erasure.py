@@ -34,7 +34,7 @@ LABELS = ("conversation_id", "scope", "uri", "source_key")
 """Columns that other rows are found by: only the name in them is struck, everywhere in the same way."""
 LONG = word_set(
     """content search_text statement quote excerpt text response summary claim reason measures error parameters
-    versions before query ask changes otherwise basis note outcome search_terms"""
+    versions before query ask changes otherwise basis note outcome search_terms outline"""
 )
 """Columns too long to hold an id, or of words that are none."""
 ECHOES = ("entity_profiles", "entity_usage", "entity_scores", "fact_usage", "fact_scores")

@@ -19,6 +19,7 @@ from slowwave.facts.revision.application import ApplicationPlan, plan_applicatio
 from slowwave.facts.revision.candidates import DIRECTIVES
 from slowwave.facts.revision.evaluation import EvaluationPlan, evaluate
 from slowwave.facts.revision.late_arrivals import REPEATED
+from slowwave.facts.searched_texts import CONTEXT_ROLES
 from slowwave.lifecycle.pruning_and_eviction import QUOTATIONS, plan_replacement, replacement_decisions
 from storage.changes import FACT_TABLES
 from storage.quotations import OF_A_RUN, UNREAD, Keeping, count_quoted, keeping, run_in
@@ -34,6 +35,7 @@ from tasks.runtime.writing import decide_and_write, settle_patches, touched_by, 
 
 from .candidate_rows import to_extract
 
+_TURN = ["id", "conversation_id", "ordinal"]
 OPEN = "state IN ('open', 'evaluating', 'approved')"
 
 
@@ -120,6 +122,7 @@ def decide(
         patches.batches,
         settings.evaluate,
         content_gate=settings.noise.content_gate,
+        answered=_answered(reading, patches, settings.evaluate),
     )
     approved = verdict.batches.filter(pl.col("state") == "approved")
     passed = verdict.passed.filter(pl.col("patch_batch_id").is_in(approved["id"].to_list()))
@@ -127,6 +130,28 @@ def decide(
     given = passed, vectors, patches.directives, patches.messages, approved
     plan = plan_over_store(reading, *given, settings.evaluate, _strategy(settings), now, alike)
     return DecidedPatches(patches, verdict, plan)
+
+
+def _answered(reading: Reading, patches: Patches, settings: EvaluateSettings) -> pl.DataFrame | None:
+    """(id, content): of each candidate that is unsure, the turn that its message answers; None without any.
+
+    Only an unsure candidate is refused for the words that its message lacks. A turn that gives orders to its reader
+    does not count.
+    """
+    is_unsure = pl.col("confidence") * settings.ungrounded_factor < settings.min_confidence
+    unsure = patches.candidates.filter(is_unsure).select("id", "message_id")
+    places = patches.messages.select(_TURN).drop_nulls("ordinal").rename({"id": "message_id"})
+    said = places.join(unsure, on="message_id")
+    if said.is_empty():
+        return None
+    where = f"has_injection IS NOT TRUE AND role IN ({', '.join(map(quoted, CONTEXT_ROLES))})"
+    turns = reading.by_ids("messages", said["conversation_id"], _TURN, key="conversation_id", where=where)
+    before = said.sort("ordinal").join_asof(
+        turns.rename({"id": "turn"}).sort("ordinal"),
+        on="ordinal", by="conversation_id", strategy="backward", allow_exact_matches=False, check_sortedness=False,
+    )  # fmt: skip
+    contents = reading.by_ids("messages", before["turn"].drop_nulls(), ["id", "content"]).rename({"id": "turn"})
+    return before.join(contents, on="turn").select("id", "content")
 
 
 def plan_over_store(

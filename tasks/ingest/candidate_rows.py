@@ -24,6 +24,7 @@ from slowwave.facts.revision.candidates import Candidates, build_candidates, quo
 from slowwave.facts.revision.extracted_claims import CollectedClaims, collect
 from slowwave.facts.revision.pending_beliefs import BeliefContext, BeliefPlan, plan_beliefs
 from slowwave.facts.revision.predicates import Cardinality, Names, canonicalise, learned_rows, settle_names
+from slowwave.reading.extraction.outline import outline_of
 from slowwave.reading.extraction.roster import Owner, owner_of, roster
 from slowwave.reading.filters.noise import TEACHING_GATES
 from slowwave.reading.ingestion.parsers import FORMATS
@@ -69,6 +70,11 @@ class AnsweredBatch:
             rosters = [roster(each.window.turns, owner, (), ()) for each, owner in owned]
             answered = [(w.knowing(w.window.known, r), a) for (w, a), r in zip(answered, rosters, strict=True)]
         return collect(answered, settings.max_entities_per_message, by_model=self.by_model)
+
+    def outline(self, settings: ExtractSettings) -> pl.DataFrame:
+        """The lines of the outline (OUTLINE) in all answers."""
+        pairs = zip(self.planned, self.answers, strict=True)
+        return outline_of(((w, a.value.outline) for w, a in pairs if a.value is not None), settings.max_outline_lines)
 
     def left(self) -> AnsweredBatch:
         """The same as if nothing had been asked: the answers are in the ledger, and cost nothing when they are used."""
@@ -168,7 +174,7 @@ def find_candidates(
     beliefs = plan_unsure(reading, claimed, messages, settings.beliefs, run.now)
     candidates = claimed if beliefs is None else replace(beliefs.candidates, support=claimed.support)
     facts = embed_rows(run, candidates.facts, candidates.facts.select("id", text="statement"))
-    states, refusals = _message_states(answered, statements, claimed)
+    states, refusals = _message_states(answered, statements, claimed, settings.extract)
     refused = answered.batch.filter(pl.col("graph_state") == f"skipped_{DURABILITY}")
     worth = refused.join(states.filter(pl.col("graph_state") == "done"), on="id", how="semi")["id"]
     return BatchRows(
@@ -221,7 +227,7 @@ def _with_more_hints(tx: Reading, beliefs: BeliefPlan) -> pl.DataFrame:
 
 
 def _message_states(
-    answered: AnsweredBatch, statements: CollectedClaims, candidates: Candidates
+    answered: AnsweredBatch, statements: CollectedClaims, candidates: Candidates, settings: ExtractSettings
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Full message rows with their new state, and refusals for those that were judged not durable (S2-25)."""
     productive = candidates.facts["message_id"].unique().to_list()
@@ -231,16 +237,20 @@ def _message_states(
     kept = answered.batch.filter(pl.col("graph_state") == INJECTION)["id"]  # one that failed waits to be forced again
     states |= {message: INJECTION for message in kept if states.get(message) == "failed"}
     state = pl.Series("state", [states.get(row) for row in answered.batch["id"]], dtype=pl.String)
+    has_failed = pl.col("state") == "failed"
+    lines = answered.outline(settings).rename({"outline": "line"})
     rows = (
         answered.batch.with_columns(state)
         .filter(pl.col("state").is_not_null())
+        .join(lines, left_on="id", right_on="message_id", how="left", maintain_order="left")
         .with_columns(
             graph_state="state",
-            attempts=pl.col("attempts") + (pl.col("state") == "failed").cast(pl.Int64),
-            read_by=pl.when(pl.col("state") == "failed").then("read_by").otherwise(pl.lit(answered.reader)),
+            attempts=pl.col("attempts") + has_failed.cast(pl.Int64),
+            read_by=pl.when(has_failed).then("read_by").otherwise(pl.lit(answered.reader)),
+            outline=pl.when(has_failed).then("outline").otherwise("line"),
         )
     )
-    return rows.drop("state"), _not_durable(dull, answered.batch)
+    return rows.drop("state", "line"), _not_durable(dull, answered.batch)
 
 
 def _not_durable(dull: pl.DataFrame, batch: pl.DataFrame) -> pl.DataFrame:

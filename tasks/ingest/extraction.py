@@ -292,11 +292,15 @@ def known_facts(run: Run, snapshot: Snapshot, planned: Sequence[PlannedWindow]) 
 
 
 def _claims(planned: Sequence[PlannedWindow]) -> Iterator[tuple[str, str, str]]:
-    """(number of the window, scope, claim): what each window's people say was or is, clause by clause."""
+    """(number of the window, scope, claim): what each window says was or is, clause by clause.
+
+    Also the turns that are shown beside: an assistant may be the only one who names what has changed ("your income is
+    1,200 now"). Of the states and tastes that updates of a development user replace, the best 36 have .46 with these
+    turns and .38 without.
+    """
     for number, each in enumerate(planned):
         for turn in each.window.turns:
-            if not turn.is_context:
-                yield from ((str(number), each.window.scope, claim) for claim in claims_of(turn.text))
+            yield from ((str(number), each.window.scope, claim) for claim in claims_of(turn.text))
 
 
 def _names(snapshot: Snapshot, facts: pl.DataFrame) -> dict[str, str]:

@@ -228,10 +228,15 @@ class _Striking:
         return rows.select("id", text=pl.lit(None, dtype=pl.String))
 
     def _found_again(self, struck: pl.DataFrame) -> pl.DataFrame:
-        """The struck messages, and those after a turn that went or was struck, with what they are found under."""
+        """The struck messages, and those after a turn that went or was struck, with what they are found under.
+
+        A conversation of which something went has no outline any more: its lines tell of other messages, too, in words
+        of their own.
+        """
         ids = sorted(self._gone["messages"] | {*struck["id"]})
         talks = self._reading.by_ids("messages", ids, ["conversation_id"])["conversation_id"]
         before = self._reading.by_ids("messages", talks, _SEARCHED, key="conversation_id").sort("id")
+        told = self._reading.by_ids("messages", talks, ["id"], key="conversation_id", where="outline IS NOT NULL")["id"]
         changed = struck.select("id", new_speaker="speaker", new_content="content", is_struck=pl.lit(True))
         both = before.join(changed, on="id", how="left", maintain_order="left")
         is_struck = pl.col("is_struck").fill_null(False)
@@ -240,10 +245,12 @@ class _Striking:
             content=pl.when(is_struck).then("new_content").otherwise("content"),
         ).select(before.columns)
         fresh = erasure.renewed_search_texts(before, after, self._gone["messages"])
-        others = self._reading.by_ids("messages", sorted({*fresh["id"]} - {*struck["id"]}))
+        others = self._reading.by_ids("messages", sorted({*fresh["id"], *told}.difference(ids)))
         rows = pl.concat([struck, erasure.struck("messages", others, self._names, self._labels, {})])
         found = rows.join(fresh.rename({"search_text": "found"}), on="id", how="left", maintain_order="left")
-        return found.with_columns(search_text=pl.coalesce("found", "search_text")).drop("found")
+        return found.with_columns(
+            search_text=pl.coalesce("found", "search_text"), outline=pl.lit(None, dtype=pl.String)
+        ).drop("found")
 
     def _memories(self, struck: pl.DataFrame) -> set[str]:
         """What the surprise gate remembers of conversations that lose something: names and vectors of turns."""

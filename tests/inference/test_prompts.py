@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -193,6 +194,16 @@ def test_the_version_changes_with_the_template_and_with_the_schema(
     monkeypatch.setattr("prompts.rendering.RESPONSES", {"resolve_names": WindowExtraction})
     prompt_version.cache_clear()
     assert prompt_version("resolve_names") != unchanged
+    prompt_version.cache_clear()
+
+
+def test_the_version_of_a_prompt_that_lists_the_relations_changes_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("extract_facts", "name_relations", "resolve_names")
+    before = [prompt_version(name) for name in names]
+    first, *rest = DEFAULT
+    monkeypatch.setattr("prompts.rendering.KNOWN_RELATIONS", (replace(first, meaning="another meaning"), *rest))
+    prompt_version.cache_clear()
+    assert [prompt_version(name) == old for name, old in zip(names, before, strict=True)] == [False, False, True]
     prompt_version.cache_clear()
 
 

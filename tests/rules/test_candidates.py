@@ -143,6 +143,16 @@ def test_an_ungrounded_statement_is_less_sure_and_fails_below_the_threshold() ->
     assert (weak["passes"], weak["failed"]) == (False, "confidence")
 
 
+def test_words_of_the_turn_that_it_answers_ground_the_candidate_that_has_that_turn_and_no_other() -> None:
+    memory = Memory()
+    said = {"said": "Yes, exactly.", "confidence": 0.6}
+    built = memory.candidates([claim("Anna flew to Bergen.", **said), claim("Anna keeps three tall dogs.", **said)])
+    flew = built.facts.filter(statement="Anna flew to Bergen.")["id"]
+    turn = pl.DataFrame({"id": flew, "content": ["You flew to Bergen and keep three tall dogs, right?"]})
+    passed = [memory.judge(built, answered=rows).passed["statement"].to_list() for rows in (None, turn.clear(), turn)]
+    assert passed == [[], [], ["Anna flew to Bergen."]]
+
+
 @pytest.mark.parametrize(
     ("statement", "more", "failed"),
     [

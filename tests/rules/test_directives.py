@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import polars as pl
 import pytest
 from patchwork import Memory, claim, day
+
+from slowwave.facts.revision.referenced_facts import may_mean
 
 OSLO = claim("Anna lives in Oslo.", relation="lives_in", obj="Oslo", at=1)
 NEVER = claim("Anna has never lived in Norway.", relation="denies", at=9)
@@ -133,3 +136,60 @@ def test_a_number_more_says_no_other_thing() -> None:
     told = about("Anna has 2 cats.", "repeat", memory)
     memory.tell(claim("Anna has had 2 cats since 2019.", relation="notes", at=9, resolves=[told]))
     assert memory.live() == ["Anna has 2 cats."]
+
+
+def perhaps(memory: Memory, old: str, *known: dict[str, Any], **more: Any) -> list[str]:
+    """Statements of the facts that may be what a new one replaces, as the pairs that wait for a model name them."""
+    for each in known:
+        memory.tell({"at": 1, **each})
+    change = {"known_id": None, "object": old, "action": "supersede"}
+    memory.tell(claim("Anna listens to jazz now.", relation="noted", at=9, resolves=[change], **more))
+    statements = dict(memory.facts.select("id", "statement").iter_rows())
+    pairs = memory.pairs.filter(kind="redundant", outcome="pending").select("a_id", "b_id")
+    return sorted(statements[name] for pair in pairs.iter_rows() for name in pair if "jazz now" not in statements[name])
+
+
+ROCK = claim("Anna loves loud rock concerts.", relation="noted")
+
+
+def test_what_only_some_words_name_ends_nothing_and_waits_for_a_model() -> None:
+    memory = Memory()
+    assert perhaps(memory, "rock music", ROCK, claim("Anna has a cat.", relation="noted")) == [ROCK["statement"]]
+    assert ROCK["statement"] in memory.live()
+    (pair,) = memory.pairs.rows(named=True)
+    assert (pair["decided_by"], pair["guard"], pair["expires_at"]) == ("rule", None, None)  # no contradiction to show
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        claim("Anna has a cat.", relation="noted"),  # another matter
+        claim("Ben loves loud rock concerts.", "Ben", "noted"),  # another person
+        {**ROCK, "to": "other"},  # another scope
+        {**ROCK, "at": 20},  # said later
+        claim("Anna no longer loves rock.", relation="loves", obj="rock", ended=True),  # over already
+    ],
+)
+def test_what_cannot_be_meant_does_not_wait(known: dict[str, Any]) -> None:
+    assert perhaps(Memory(), "rock music", known) == []
+
+
+def test_what_all_words_name_is_replaced_and_does_not_wait() -> None:
+    memory = Memory()
+    assert perhaps(memory, "rock concerts", ROCK) == []
+    assert memory.live() == ["Anna listens to jazz now."]
+
+
+def test_at_most_two_facts_wait_those_that_say_most_of_the_words() -> None:
+    known = [claim(f"Anna loves {what}.", relation="noted") for what in ("rock", "rock and pop", "rock music at night",
+             "rock music on long walks in the hills", "music")]  # fmt: skip
+    assert perhaps(Memory(), "old rock music", *known) == [
+        "Anna loves rock music at night.", "Anna loves rock music on long walks in the hills.",
+    ]  # fmt: skip
+
+
+def test_no_word_means_no_fact_and_the_order_of_the_facts_does_not_matter() -> None:
+    facts = [{"id": name, "statement": f"Anna loves rock {name}.", "polarity": "affirmed"} for name in "cab"]
+    for order in permutations(facts):
+        assert [fact["id"] for fact in may_mean("rock music", order)] == ["a", "b"]
+    assert may_mean("", facts) == may_mean("the of", facts) == []

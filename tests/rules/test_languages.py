@@ -148,7 +148,9 @@ def test_content_words_of_a_question_count_and_question_words_do_not(question: s
 
 def test_a_statement_without_spaces_is_grounded_in_the_words_of_its_message() -> None:
     messages = pl.DataFrame({"id": ["m1"], "content": ["上周五我从银行辞职了。我想开茶馆。"], "speaker": ["林晓雯"]})
-    claims = pl.DataFrame({"message_id": ["m1", "m1"], "statement": ["林晓雯从银行辞职了。", "陈志强养了三只狗。"]})
+    claims = pl.DataFrame(
+        {"id": ["f1", "f2"], "message_id": ["m1", "m1"], "statement": ["林晓雯从银行辞职了。", "陈志强养了三只狗。"]}
+    )
     own, foreign = grounding(claims, messages).to_list()
     assert own >= 0.6 > foreign
     rows = claims.head(1).with_columns(content=pl.lit(messages["content"][0]))

@@ -335,6 +335,9 @@ class ExtractSettings(Group):
         10, ge=0, le=1000, description="Entities of a message; more are dropped (S2-18)."
     )
     max_facts_per_message: int = Field(15, ge=0, le=1000, description="Facts of a message; more are dropped (S2-18).")
+    max_outline_lines: int = Field(
+        12, ge=0, le=50, description="Lines of the outline of a window, which a model writes; 0: it writes none."
+    )
     language: Literal["", "en", "es", "de", "fr", "pt", "it", "nl", "zh", "ja", "ko", "ru"] = Field(
         "",
         description="The language in which a model writes statements, by its code. Empty: that of the messages, or es "

@@ -103,9 +103,10 @@ class RecalledFact:
 class Passage:
     """A piece of a message that answers a query, for what no fact says; `score` compares with that of facts.
 
-    `text` are whole sentences of the message; `role` is user, assistant or document. `match` is how well it matches,
-    compared with `RecalledFact.match`; None where nothing was searched. `is_long`: a piece of a message of more than
-    300 characters.
+    `text` are whole sentences of the message; `role` is user, assistant or document. With the role outline the text is
+    a line that a model wrote about the topic that begins with the message. `match` is how well it matches, compared
+    with `RecalledFact.match`; None where nothing was searched. `is_long`: a piece of a message of more than 300
+    characters.
     """
 
     conversation_id: str
@@ -153,8 +154,9 @@ def in_one_order(facts: Iterable[RecalledFact], passages: Iterable[Passage]) -> 
 class Recollection:
     """The facts that answer a query, best first; passages of messages for what no fact says, best first.
 
-    Apart from them what may hold between entities that it names. Where it `is_timed_out`, reading took longer than it
-    may (S2-44): nothing is told, which does not mean that nothing is known.
+    Apart from them what may hold between entities that it names, and, for a question over the whole time, the lines of
+    the `outline`, best first. Where it `is_timed_out`, reading took longer than it may (S2-44): it has no answer, which
+    does not mean that nothing is known.
     """
 
     query: str
@@ -163,6 +165,7 @@ class Recollection:
     uncertain: tuple[UncertainFact, ...] = ()
     passages: tuple[Passage, ...] = ()
     is_timed_out: bool = False
+    outline: tuple[Passage, ...] = ()
 
     @property
     def match(self) -> float | None:

@@ -32,7 +32,7 @@ from slowwave.common.validity import is_out_of_order
 
 from .mutual_exclusion import MutualExclusion, is_lasting
 from .repetition import OPTIONS
-from .revision_state import NOTHING, STATED, Doubt, Fact, RevisionState
+from .revision_state import NAMED, NOTHING, STATED, Doubt, Fact, RevisionState
 
 REASON, LATE = "conflict", "late"
 BOTH = ""
@@ -244,7 +244,7 @@ def revise_beliefs(state: RevisionState, new: Fact, known: Iterable[Fact], setti
             replace_fact(state, old, new, settings, REVISION, {"threshold": settings.revision_cosine})
 
 
-KIND = "implicit_conflict"
+KIND, TO_COMPARE = "implicit_conflict", "redundant"
 FLAG_STAYS = timedelta(days=30)
 ALMOST_ALIKE = 0.80  # Levenshtein similarity from which two relations are flagged (S2-75)
 """After which a pending flag is forgotten (S2-75)."""
@@ -277,15 +277,19 @@ def find_implicit_conflicts(
 def flag_doubts(doubts: Iterable[Doubt], gone: pl.Series, now: datetime) -> pl.DataFrame:
     """PAIR_DECISIONS, pending: conflicts that no rule settles, and stated contradictions; without facts of `gone`.
 
-    The guard of a stated contradiction is STATED, and it does not expire.
+    The guard of a stated contradiction is STATED, and it does not expire. A pair that is only NAMED is no conflict: it
+    waits among the pairs that a model compares, and recall says nothing about it.
     """
-    rows = [(*sorted(pair), guard or None) for *pair, guard in doubts]
+    rows = [(*sorted(pair), mark or None) for *pair, mark in doubts]
     found = pl.DataFrame(rows, schema={"a_id": pl.String, "b_id": pl.String, "guard": pl.String}, orient="row")
     there = found.filter(~pl.any_horizontal(pl.col("a_id", "b_id").is_in(gone.implode())))
-    flagged = _flagged(there.sort("guard", nulls_last=True).unique(["a_id", "b_id"], keep="first"), now)
+    named = (pl.col("guard") == NAMED).fill_null(False)
+    doubtful = there.filter(~named).sort("guard", nulls_last=True).unique(["a_id", "b_id"], keep="first")
+    perhaps = there.filter(named).select("a_id", "b_id").join(doubtful, on=["a_id", "b_id"], how="anti")
     stays = (pl.col("guard") == STATED).fill_null(False)
     by = pl.when(stays).then(pl.lit("model")).otherwise("decided_by")  # the extractor said so: no second question
-    return flagged.with_columns(expires_at=pl.when(~stays).then("expires_at"), decided_by=by)
+    flagged = _flagged(doubtful, now).with_columns(expires_at=pl.when(~stays).then("expires_at"), decided_by=by)
+    return pl.concat([flagged, _pending(perhaps, TO_COMPARE, now)])
 
 
 def settle_flags(pending: pl.DataFrame, gone: pl.Series, now: datetime) -> pl.DataFrame:
@@ -298,15 +302,18 @@ def settle_flags(pending: pl.DataFrame, gone: pl.Series, now: datetime) -> pl.Da
 
 
 def _flagged(found: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    return _pending(found, KIND, now).with_columns(expires_at=pl.lit(now + FLAG_STAYS, dtype=frames.TIME))
+
+
+def _pending(found: pl.DataFrame, kind: str, now: datetime) -> pl.DataFrame:
     found = found.unique().sort("a_id", "b_id")
-    ids = [row_id("pd", a, b, KIND) for a, b in found.select("a_id", "b_id").iter_rows()]
+    ids = [row_id("pd", a, b, kind) for a, b in found.select("a_id", "b_id").iter_rows()]
     rows = found.with_columns(
         id=pl.Series(ids, dtype=pl.String),
-        kind=pl.lit(KIND),
+        kind=pl.lit(kind),
         outcome=pl.lit(PENDING),
         decided_by=pl.lit("rule"),
         at=pl.lit(now, dtype=frames.TIME),
-        expires_at=pl.lit(now + FLAG_STAYS, dtype=frames.TIME),
     )
     return frames.conform(rows, frames.PAIR_DECISIONS)
 

@@ -68,17 +68,19 @@ def evaluate(
     settings: EvaluateSettings,
     *,
     content_gate: float,
+    answered: pl.DataFrame | None = None,
 ) -> EvaluationPlan:
     """Judge each candidate alone (S3-09 a, c); contradictions are settled when the batch is applied.
 
     A candidate may fail one of the seven checks if all seven were possible. Without a content score of the message six
     are possible, and it may fail none.
 
-    `messages` needs id, content and speaker. A candidate that passes stays a candidate until it is applied; a rejected
-    one never comes back.
+    `messages` needs id, content and speaker. `answered`: (id of a candidate, content of the whole turn that its message
+    answers); somebody who says "yes" to a turn says its words. A candidate that passes stays a candidate until it is
+    applied; a rejected one never comes back.
     """
     open_ = candidates.filter(pl.col("status") == "candidate")
-    verdicts = _verdicts(open_, messages, settings, content_gate)
+    verdicts = _verdicts(open_, messages, settings, content_gate, answered)
     judged = open_.join(
         verdicts.select("id", "passes", "reason", grounded="confidence"), on="id", maintain_order="left"
     )
@@ -93,11 +95,11 @@ def evaluate(
     )
 
 
-def grounding(candidates: pl.DataFrame, messages: pl.DataFrame) -> pl.Series:
+def grounding(candidates: pl.DataFrame, messages: pl.DataFrame, answered: pl.DataFrame | None = None) -> pl.Series:
     """Share of each statement's content words that its conversation has, 0 to 1, without dates and speaker (S3-09a).
 
     A statement may join several messages, so all messages of one conversation count together, each with the end of the
-    turn that it answers, and without the answer to it.
+    turn that it answers, and without the answer to it. Candidates that are `answered` also have the whole turn.
     """
     stems = content_stems("content")
     if "search_text" in messages.columns:
@@ -107,7 +109,7 @@ def grounding(candidates: pl.DataFrame, messages: pl.DataFrame) -> pl.Series:
     rows = messages.select(message_id="id", place=pl.coalesce(place, "id"), speaker="speaker", known=stems)
     together = rows.explode("known").group_by("place").agg(pl.col("known").drop_nulls().unique())
     spoken = rows.drop("known").join(together, on="place", how="left", maintain_order="left")
-    claims = candidates.select("message_id", "statement").with_columns(
+    claims = candidates.select("id", "message_id", "statement").with_columns(
         pl.col("statement").str.replace_all(DATES_IN_SIGNS, " "),
         small=pl.Series(
             [_ELSEWHERE.get(language_of([text or ""]), []) for text in candidates["statement"]],
@@ -115,6 +117,11 @@ def grounding(candidates: pl.DataFrame, messages: pl.DataFrame) -> pl.Series:
         ),
     )
     pairs = claims.join(spoken, on="message_id", how="left", maintain_order="left")
+    if answered is not None:
+        turns = answered.select("id", before=content_stems("content"))
+        pairs = pairs.join(turns, on="id", how="left", maintain_order="left").with_columns(
+            known=pl.col("known").fill_null([]).list.set_union(pl.col("before").fill_null([]))
+        )
     stems = content_stems("statement", drop="speaker").list.set_difference(_DATE_WORDS)
     words = pairs.select("known", stems=stems.list.set_difference("small"))
     shared = pl.col("stems").list.set_intersection(pl.col("known").fill_null([])).list.len()
@@ -123,10 +130,14 @@ def grounding(candidates: pl.DataFrame, messages: pl.DataFrame) -> pl.Series:
 
 
 def _verdicts(
-    candidates: pl.DataFrame, messages: pl.DataFrame, settings: EvaluateSettings, content_gate: float
+    candidates: pl.DataFrame,
+    messages: pl.DataFrame,
+    settings: EvaluateSettings,
+    content_gate: float,
+    answered: pl.DataFrame | None,
 ) -> pl.DataFrame:
     checks = candidates.select("id", confidence="confidence").with_columns(
-        grounding(candidates, messages), *_checks(candidates, content_gate)
+        grounding(candidates, messages, answered), *_checks(candidates, content_gate)
     )
     is_grounded = pl.col("grounding") >= settings.grounding_ratio
     failed = pl.coalesce(pl.when(~pl.col(name)).then(pl.lit(name)) for name in _SENTENCES)

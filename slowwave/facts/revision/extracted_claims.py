@@ -397,7 +397,7 @@ class _Window:
         return bool(words and re.search(rf"(?<!\w){words}(?!\w)", normalise_name(" ".join(texts))))
 
     def judgements(self) -> list[dict[str, Any]]:
-        """JUDGEMENTS of the extractor; if it gave none and found no claim, no message is durable."""
+        """JUDGEMENTS of the extractor; if it gave none and found neither claim nor topic, no message is durable."""
         judged = self._answer["messages"]
         if judged:
             return [
@@ -405,7 +405,8 @@ class _Window:
                 for each in judged
                 if each["message"] in self._rows
             ]
-        if self.claims or self.invalid:
+        topics = [line for line in self._answer.get("outline", ()) if line["message"] in self._rows]
+        if self.claims or self.invalid or topics:
             return []
         return [{"message_id": row, "durable": False, "reason": ""} for row in dict.fromkeys(self._rows.values())]
 

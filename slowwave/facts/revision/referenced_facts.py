@@ -40,6 +40,20 @@ def means(old: str, facts: Iterable[Fact]) -> list[Fact]:
     return fitting if len({fact["statement_hash"] or fact["id"] for fact in fitting}) == 1 else []
 
 
+LIKELY = 0.5
+"""Share of the words `old` from which on a fact may be what they name."""
+MOST_LIKELY = 2
+
+
+def may_mean(old: str, facts: Iterable[Fact]) -> list[Fact]:
+    """The MOST_LIKELY facts that say most of the words `old`, for a model to judge; of equals the shorter first."""
+    words = set(telling_words(old))
+    said = ((len(words & {*telling_words(unquoted(fact["statement"]))}), fact) for fact in facts)
+    likely = [(n, fact) for n, fact in said if n and n >= LIKELY * len(words) and fact["polarity"] != "negated"]
+    likely.sort(key=lambda pair: (-pair[0], len(pair[1]["statement"]), pair[1]["id"]))
+    return [fact for _, fact in likely[:MOST_LIKELY]]
+
+
 def is_value(words: str) -> bool:
     """Whether words are an amount, a time or a date; many things may share one."""
     parts = WORD.findall(words.lower())

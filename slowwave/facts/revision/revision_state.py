@@ -41,6 +41,8 @@ _FOREVER = datetime.max.replace(tzinfo=UTC)
 ENDED_BY = "ended by "
 STATED = "contradicts"
 """The mark of a doubt that a statement states itself."""
+NAMED = "named"
+"""The mark of a pair of which a statement perhaps names the older fact, in some of its words: a model judges it."""
 NOTHING: Mapping[str, object] = MappingProxyType({})
 Fact = dict[str, Any]
 Doubt = tuple[str, str, str]
@@ -52,7 +54,8 @@ class Supersessions:
 
     `facts`: CHANGES of closed facts and of late candidates. `predecessors`: (id, supersedes_id). `retired`: RETIRED of
     facts that stopped being true or were mistakes, without late candidates. `ended`: ENDED of every closed fact.
-    `doubts`: (new id, known id, STATED or "") of conflicts that no rule settles, and of stated contradictions.
+    `doubts`: (new id, known id, mark) of conflicts that no rule settles (no mark), of contradictions that are STATED,
+    and of facts that are perhaps NAMED.
     """
 
     facts: pl.DataFrame

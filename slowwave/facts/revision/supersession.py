@@ -24,8 +24,8 @@ from slowwave.common.validity import is_out_of_order
 from .conflicts import revise_beliefs, say_again, settle_conflicts
 from .mutual_exclusion import MutualExclusion, bare_name
 from .predicates import domain_of
-from .referenced_facts import is_value, means, telling_words, unquoted
-from .revision_state import ENDED_BY, Fact, RevisionState, Supersessions
+from .referenced_facts import is_value, may_mean, means, telling_words, unquoted
+from .revision_state import ENDED_BY, NAMED, Fact, RevisionState, Supersessions
 
 READ = tuple(
     "id kind scope statement statement_hash subject_id object_id object_text predicate edge_type polarity status "
@@ -176,6 +176,17 @@ def _follow_directive(state: RevisionState, index: _Index, directive: Fact, spea
     named = _targets(state, index, directive, speaker, winner)
     for target in _with_twins(state, index, named, speaker, winner):
         close(state, directive, speaker, winner, target)
+    if not named and not directive["known_id"] and winner["place"] >= 0:  # nobody has judged a new fact yet
+        state.doubts += [(winner["id"], f["id"], NAMED) for f in _perhaps(state, index, directive, speaker, winner)]
+
+
+def _perhaps(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
+    """The earlier facts that a directive perhaps names, where none says all its words."""
+    old = directive["object"] or ""
+    said = {f["id"]: f for word in telling_words(old) for f in index.by_word.get((speaker["scope"], word), ())}
+    earlier = (f for f in said.values() if not is_out_of_order(speaker["said_at"], f["said_at"]))
+    own = (f for f in earlier if _share_an_end(f, speaker) and _may_be_meant(state, f, speaker, winner))
+    return may_mean(old, own)
 
 
 def _remember(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
