@@ -50,7 +50,7 @@ from tasks.orchestration.phases import asking, tidy
 from tasks.orchestration.tallies import IngestTally, publish_summary
 from tasks.runtime.engine import INGESTED, announce, flow, log, report_progress
 from tasks.runtime.run_pages import show_table
-from tasks.runtime.runs import Run, existing_run, new_run, recorded
+from tasks.runtime.runs import Run, existing_run, has_committed, new_run, recorded
 from tasks.runtime.writing import titles_of, under_approval
 
 Format = Literal[  # those of `slowwave.reading.ingestion.parsers`; the form needs them in words
@@ -113,10 +113,11 @@ async def ingest(
             tally.quoted = quoted_left(run)
         if not dry_run:
             tally.are_communities_due = note_due(run, settings.extract.community_refresh_interval)
-        if tally.has_written and not dry_run:
+        tally.has_written = not dry_run and not tally.makes_no_store and has_committed(run)
+        if tally.has_written:
             tidy(run, after_little=tally.has_written_little)
     await publish_summary(run, tally)
-    if tally.has_written and not dry_run:
+    if tally.has_written:
         announce(INGESTED, run, **by_label(tally.counts))
     return tally.summary()
 
