@@ -192,12 +192,12 @@ async def inbox(
             done.failed(arrivals, error, name)
     if is_ours:
         for each in done.arrivals:
-            if done.is_over(each):
+            if each.outcome not in ("waiting", "failed"):
                 put_away(folder, each, each.reason)
     summary = done.summary()
     await show_table(summary["files"], "inbox-files", "What became of each file")
     if done.errors:
-        reasons = "; ".join(dict.fromkeys(done.errors.values()))
+        reasons = "; ".join(dict.fromkeys(done.errors))
         raise SlowwaveError(f"{len(done.errors)} files could not be read; they stay: {reasons}")
     return summary
 
