@@ -50,7 +50,7 @@ from tasks.orchestration.phases import asking, tidy
 from tasks.orchestration.tallies import IngestTally, publish_summary
 from tasks.runtime.engine import INGESTED, announce, flow, log, report_progress
 from tasks.runtime.run_pages import show_table
-from tasks.runtime.runs import Run, existing_run, new_run, recorded
+from tasks.runtime.runs import Run, existing_run, has_committed, new_run, recorded
 from tasks.runtime.writing import titles_of, under_approval
 
 Format = Literal[  # those of `slowwave.reading.ingestion.parsers`; the form needs them in words
@@ -113,10 +113,11 @@ async def ingest(
             tally.quoted = quoted_left(run)
         if not dry_run:
             tally.are_communities_due = note_due(run, settings.extract.community_refresh_interval)
-        if tally.has_written and not dry_run:
+        tally.has_written = not dry_run and not tally.makes_no_store and has_committed(run)
+        if tally.has_written:
             tidy(run, after_little=tally.has_written_little)
     await publish_summary(run, tally)
-    if tally.has_written and not dry_run:
+    if tally.has_written:
         announce(INGESTED, run, **by_label(tally.counts))
     return tally.summary()
 
@@ -191,12 +192,12 @@ async def inbox(
             done.failed(arrivals, error, name)
     if is_ours:
         for each in done.arrivals:
-            if done.is_over(each):
+            if each.outcome not in ("waiting", "failed"):
                 put_away(folder, each, each.reason)
     summary = done.summary()
     await show_table(summary["files"], "inbox-files", "What became of each file")
     if done.errors:
-        reasons = "; ".join(dict.fromkeys(done.errors.values()))
+        reasons = "; ".join(dict.fromkeys(done.errors))
         raise SlowwaveError(f"{len(done.errors)} files could not be read; they stay: {reasons}")
     return summary
 

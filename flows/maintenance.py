@@ -67,8 +67,7 @@ async def consolidate(
         settings: Who decides, from which likeness, and how much may be spent.
     """
     run = existing_run("consolidate", store, namespace, now, settings.retention)
-    writes = (RunCount.FACTS_COMPARED, RunCount.PROFILES_RENEWED, RunCount.FLAGS_CLEARED)
-    tally = Tally(run.id, dry_run, writes=writes)
+    tally = Tally(run.id, dry_run)
     parameters = {"since": since, "scope": scope, "mode": mode, "settings": settings.model_dump()}
     async with gated(run, tally, settings.gate, dry_run=dry_run) as freeze:
         freeze()
@@ -98,10 +97,6 @@ async def consolidate(
 
 Sweep = Literal["score", "prune", "merge"]
 SWEEPS: tuple[Sweep, ...] = ("score", "prune", "merge")
-SWEPT = (
-    RunCount.RECALLS_COUNTED, RunCount.SCORES_CHANGED, RunCount.ENTITIES_WEIGHED, RunCount.FACTS_PRUNED,
-    RunCount.FACTS_MERGED,
-)  # fmt: skip
 LEARNING = (
     "Still learning how the memory is used, until recalls have returned as many facts as [steward] "
     "learning_events says (50): facts are scored, and none is archived or merged."
@@ -128,9 +123,7 @@ async def steward(
         settings: From which score facts fade and from which likeness they are merged, and what it may cost.
     """
     run = existing_run("steward", store, namespace, now, settings.retention)
-    tally = Tally(
-        run.id, dry_run, writes=SWEPT, idle="Nothing to do: no score changed, no fact is unused, none repeats."
-    )
+    tally = Tally(run.id, dry_run, idle="Nothing to do: no score changed, no fact is unused, none repeats.")
     parameters = {"phases": phases, "settings": settings.model_dump()}
     async with gated(run, tally, settings.gate, dry_run=dry_run) as freeze:
         freeze(settings)
@@ -242,13 +235,9 @@ async def communities(
         settings: How they are found, who summarises them, and how much may be spent.
     """
     run = existing_run("communities", store, namespace, now, settings.retention)
-    writes = (
-        RunCount.COMMUNITIES_FOUND, RunCount.COMMUNITIES_CHANGED, RunCount.COMMUNITIES_DISSOLVED,
-        RunCount.COMMUNITIES_SUMMARISED,
-    )  # fmt: skip
     leaves = (RunCount.COMMUNITIES_NOT_SUMMARISED, RunCount.COMMUNITIES_LEFT_FOR_LATER, *LEFT)
     idle = "Nothing new: every community is as it was."
-    tally = Tally(run.id, dry_run, idle=idle, writes=writes, leaves=leaves)
+    tally = Tally(run.id, dry_run, idle=idle, leaves=leaves)
     async with gated(run, tally, settings.gate, dry_run=dry_run) as freeze:
         freeze()
         with recorded(run, tally, {"settings": settings.model_dump()}, dry_run=dry_run) as run:

@@ -92,6 +92,10 @@ class RunCount(StrEnum):
     PAIRS_NOT_DECIDED = "pairs not decided", "pairs of facts without a usable answer"
 
     ARTIFACTS_LEFT_FOR_LATER = "artifacts left for later", "documents left for a later run"
+    ARTIFACT_VERSIONS = "artifacts: versions", "documents linked as versions of one document"
+    ARTIFACT_DERIVATIVES = "artifacts: derivatives", "documents linked as made from another one"
+    ARTIFACT_DUPLICATES = "artifacts: duplicates", "documents linked as duplicates"
+    ARTIFACTS_ALONE = "artifacts: on their own", "documents like no other"
 
     ENTITIES_ARCHIVED = "entities archived"
     ENTITIES_JOINED = "entities that joined a community"
@@ -137,7 +141,6 @@ class RunCount(StrEnum):
     UNPINNED = "unpinned", "pins removed", IN_SHORT
 
     OBSERVATIONS_KNOWN = "observations known already", "observations known before"
-    OBSERVATIONS_MOVED = "observations moved", "facts moved to another entity"
     OBSERVATIONS_REFUSED = "observations refused"
 
     PATCHES_WAITING = "patches waiting for review", "changes that wait for a person", IN_SHORT
@@ -216,13 +219,6 @@ _WORDS: Mapping[str, str] = {
     RunCount.QUOTATIONS_REPLACED: "{} quotations read",
 }
 """In the order of the output; counts with the same words are added up."""
-_ARTIFACTS: Mapping[str, str] = {
-    "versions": "documents linked as versions of one document",
-    "derivatives": "documents linked as made from another one",
-    "duplicates": "documents linked as duplicates",
-    "on their own": "documents like no other",
-}
-"""Labels of the counts of links between documents."""
 _LABELS = {str(count): count.label for count in RunCount}
 _IN_SHORT = {str(count) for count in RunCount if count.is_in_short}
 _PLACES = {str(count): place for place, count in enumerate(RunCount)}
@@ -236,7 +232,8 @@ def shown_counts(counts: Mapping[str, int]) -> dict[str, int]:
     shown: Counter[str] = Counter()
     for phase, count in sorted(map(_parts, counts), key=_place):
         key = f"{phase}: {count}" if phase else count
-        shown[f"{phase}: {_label(count)}" if phase else _label(count)] += counts[key]
+        label = _LABELS.get(count, count)
+        shown[f"{phase}: {label}" if phase else label] += counts[key]
     return {label: number for label, number in shown.items() if number}
 
 
@@ -249,11 +246,6 @@ def _parts(key: str) -> tuple[str, str]:
 def _place(parts: tuple[str, str]) -> tuple[int, int]:
     phase, count = parts
     return _PHASES.index(phase) if phase else -1, _PLACES.get(count, len(_PLACES))
-
-
-def _label(count: str) -> str:
-    kind, _, link = count.partition(": ")
-    return _ARTIFACTS.get(link, count) if kind == "artifacts" else _LABELS.get(count, count)
 
 
 def effects(counts: Mapping[str, int]) -> list[str]:

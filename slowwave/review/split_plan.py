@@ -210,7 +210,7 @@ def _children(parent: Row, splits: Sequence[SplitPart], moved: pl.DataFrame, now
 
 def _decisions(
     parent: Row, splits: Sequence[SplitPart], observations: pl.DataFrame, structure: pl.DataFrame, now: datetime
-) -> Iterator[Row]:
+) -> Iterator[dict[str, object]]:
     """About the split, each new entity, where each observation is filed now, and what is a part of what."""
     counts = {each.name: len(each.observations) for each in splits}
     known = plan_hash(parent, observations["id"])

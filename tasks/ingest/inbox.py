@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,13 +17,13 @@ from storage.connection import check_namespace, namespaces
 from storage.store import Store
 from tasks.runtime.engine import task
 
-from .sources import STORED, find_sources
+from .sources import find_sources, walk
 
 DONE, FAILED = "done", "failed"
 PARTIAL = frozenset({".part", ".partial", ".tmp", ".crdownload", ".download", ".swp"})
 LOOK_READABLE = (DOCUMENT_SUFFIXES | JSON_SUFFIXES | MAIL_SUFFIXES) - {""}
 """How the names of conversations and documents end; what has another name in a folder of others is passed over."""
-FileOutcome = Literal["waiting", "new", "known", "unusable", "passed over"]
+FileOutcome = Literal["waiting", "new", "known", "unusable", "passed over", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,6 @@ class Rounds:
     arrivals: tuple[Arrival, ...]
     runs: list[str] = field(default_factory=list)
     issues: list[str] = field(default_factory=list)  # what runs could not take as it was, place by place
-    errors: dict[str, str] = field(default_factory=dict)
     stopped_by: str = ""
     has_rest: bool = False  # messages that wait: the next run of their namespace goes on with them
 
@@ -59,12 +57,17 @@ class Rounds:
 
     def failed(self, arrivals: Sequence[Arrival], error: Exception, about: object) -> None:
         """Files that could not be read; an earlier error of a file stays."""
-        message = str(error) if str(about) in str(error) else f"{about}: {error}"
-        self.errors = {**{str(each.path): message for each in arrivals}, **self.errors}
+        reason = str(error) if str(about) in str(error) else f"{about}: {error}"
+        paths = {each.path for each in arrivals}
+        self.arrivals = tuple(
+            replace(each, outcome="failed", reason=reason) if each.path in paths and each.outcome != "failed" else each
+            for each in self.arrivals
+        )
 
-    def is_over(self, arrival: Arrival) -> bool:
-        """Whether nothing more is to be done with the file."""
-        return arrival.outcome != "waiting" and str(arrival.path) not in self.errors
+    @property
+    def errors(self) -> list[str]:
+        """Why files could not be read."""
+        return [each.reason for each in self.arrivals if each.outcome == "failed"]
 
     def count(self, outcome: FileOutcome) -> int:
         """How many files have it."""
@@ -72,33 +75,27 @@ class Rounds:
 
     def summary(self) -> dict[str, Any]:
         """All of it as plain data."""
-        settled = [each for each in self.arrivals if each.outcome != "waiting"]
-        words: dict[FileOutcome, str] = {"new": "read"}
+        is_incomplete = self.has_rest or self.count("unusable")
+        counted: tuple[FileOutcome, ...] = ("known", "unusable", "waiting", "passed over")
         return {
-            "state": self._state(),
+            "state": "failed" if self.errors else "stopped" if self.stopped_by
+            else "incomplete" if is_incomplete else "completed",
             "stopped_by": self.stopped_by,
-            "read": sum(each.outcome == "new" and str(each.path) not in self.errors for each in self.arrivals),
-            "known": self.count("known"),
-            "unusable": self.count("unusable"),
-            "waiting": self.count("waiting"),
-            "passed over": self.count("passed over"),
+            "read": self.count("new"),
+            **{outcome: self.count(outcome) for outcome in counted},
             "runs": self.runs,
             "issues": self.issues,
             "files": [
                 {
                     "file": str(each.path),
                     "namespace": each.namespace,
-                    "outcome": "failed" if str(each.path) in self.errors else words.get(each.outcome, each.outcome),
-                    "reason": self.errors.get(str(each.path), each.reason),
+                    "outcome": "read" if each.outcome == "new" else each.outcome,
+                    "reason": each.reason,
                 }
-                for each in settled
+                for each in self.arrivals
+                if each.outcome != "waiting"
             ],
-        }
-
-    def _state(self) -> str:
-        if self.errors or self.stopped_by:
-            return "failed" if self.errors else "stopped"
-        return "incomplete" if self.has_rest or self.count("unusable") else "completed"
+        }  # fmt: skip
 
 
 def check_folder(folder: str) -> Path:
@@ -120,19 +117,12 @@ def listed(folder: str, namespace: str, *, by_folder: bool) -> tuple[Arrival, ..
 
 
 def _files(root: Path) -> Iterator[Path]:
-    for place, folders, files in os.walk(root):
-        folders[:] = sorted(
-            name
-            for name in folders
-            if not name.startswith(".")
-            and not name.endswith(STORED)
-            and not (Path(place) == root and name in (DONE, FAILED))
-        )
-        for name in sorted(files):
-            path = Path(place, name)
-            is_hidden = name.startswith((".", "~")) or path.suffix.lower() in PARTIAL
-            if not is_hidden and not path.is_symlink() and path.is_file():
-                yield path
+    for path in walk(root):
+        place = path.relative_to(root).parts
+        is_ended = len(place) > 1 and place[0] in (DONE, FAILED)
+        is_partial = path.name.startswith("~") or path.suffix.lower() in PARTIAL
+        if not (is_ended or is_partial or path.is_symlink()):
+            yield path
 
 
 def _namespace(path: Path, namespace: str, by_folder: bool) -> str:

@@ -81,7 +81,7 @@ def find_sources(paths: Sequence[str | Path], format: str = "auto") -> tuple[lis
     for path in (Path(given).expanduser() for given in paths):
         if not path.exists():
             raise UnusableInput(f"There is no file or folder {str(path)!r}.", "Check the path.")
-        for file in _walk(path) if path.is_dir() else [path]:
+        for file in walk(path) if path.is_dir() else [path]:
             if file.resolve() in sources:
                 continue
             if file != path and not file.resolve().is_relative_to(path.resolve()):
@@ -103,7 +103,7 @@ def find_sources(paths: Sequence[str | Path], format: str = "auto") -> tuple[lis
     return list(sources.values()), _limited(issues)
 
 
-def _walk(folder: Path) -> Iterator[Path]:
+def walk(folder: Path) -> Iterator[Path]:
     """Files below a folder in sorted order, without hidden ones, tables and what package managers put there."""
     for root, folders, files in os.walk(folder):
         folders[:] = sorted(

@@ -191,6 +191,9 @@ class BackfillTally(WholeTally):
         """What a run did that is a part of this one."""
         llm, counts = summary["llm"], summary["counts"]
         self.part(what, summary)
+        self.has_written = (
+            self.has_written or is_window or what == "sleep" or bool(counts.get(RunCount.MESSAGES_STORED))
+        )
         self.counts.update({name: number for name, number in counts.items() if isinstance(number, int)})
         self.issues += summary["issues"]
         if is_window:
@@ -202,6 +205,7 @@ class BackfillTally(WholeTally):
     def lost(self, what: str, error: str, paid: Usage) -> None:
         """A window that failed while the others went on, and what it had cost by then."""
         self.usage += paid
+        self.has_written = True
         self.counts[RunCount.WINDOWS_FAILED] += 1
         self.errors.append(f"{what}: {error}")
         self.state = "incomplete"
@@ -213,11 +217,6 @@ class BackfillTally(WholeTally):
             self.child("sleep", {**error.measured, "errors": (), "issues": ()})
         self.remarks.append(f"sleep: {error.message}")
         self.state = max(self.state, "incomplete", key=WORST.index)
-
-    @property
-    def has_written(self) -> bool:
-        """Whether the backfill changed what is remembered."""
-        return bool(self.windows or self.night or self.counts[RunCount.MESSAGES_STORED])
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, with a row for each window and the run of each part."""

@@ -53,7 +53,7 @@ from tasks.nightly.scoring_and_pruning import RECALLS, is_learning, use_so_far
 from tasks.runtime.engine import GATE_FAILED, NIGHT_FINISHED, announce, task
 from tasks.runtime.retrying import WHOLE_MEMORY
 from tasks.runtime.run_pages import DecisionSummary
-from tasks.runtime.runs import Run, existing_store, language_of, newest_commit, night_of, store_of
+from tasks.runtime.runs import Run, existing_store, has_committed, language_of, newest_commit, night_of, store_of
 from tasks.runtime.writing import titles_of
 
 from .tallies import Tally, WholeTally, publish_summary
@@ -298,6 +298,7 @@ def finish(run: Run, tally: Tally) -> None:
     """After the work of a run that is no dry one: tell what it proposed, and tidy up where it wrote."""
     if not tally.dry_run:
         tally.proposed(titles_of(run))
+        tally.has_written = has_committed(run)
         if tally.has_written:
             tidy(run)
 
@@ -379,6 +380,7 @@ class NightTally(WholeTally):
         if summary is None:
             return
         self.part(phase, summary)
+        self.has_written = self.has_written or bool(summary["counts"])
         for what, number in summary["counts"].items():
             self.counts[f"{phase}: {what}"] += number
         if "gate" in summary:
@@ -394,11 +396,6 @@ class NightTally(WholeTally):
         self.counts[RunCount.PHASES_TAKEN_BACK] += len(error.measured.get("undone", ()))
         self.remarks.append(f"{phase}: {error.message}")
         self.state = "incomplete"
-
-    @property
-    def has_written(self) -> bool:
-        """Whether the night changed what is remembered."""
-        return bool(self.counts)
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, with the run of each phase."""

@@ -38,13 +38,6 @@ OUTCOMES = {
 }
 LEFT = (RunCount.FACTS_LEFT_FOR_LATER, RunCount.ARTIFACTS_LEFT_FOR_LATER, RunCount.PHASES_FAILED)
 LITTLE = 100  # messages and facts, each of which is a handful of rows
-WRITTEN = (
-    RunCount.MESSAGES_STORED,
-    RunCount.MESSAGES_EXTRACTED,
-    RunCount.MESSAGES_FAILED,
-    RunCount.CONVERSATIONS_SUMMARISED,
-    RunCount.QUOTATIONS_REPLACED,
-)
 
 
 @dataclass
@@ -67,8 +60,8 @@ class Tally:
     remarks: list[str] = field(default_factory=list)
     idle: str = "Nothing new: all of it was looked at before."
     """What is said of a run that wrote nothing; empty: nothing is."""
-    writes: tuple[RunCount, ...] = ()
-    """Counts of what changes what is remembered; empty: all."""
+    has_written: bool = False
+    """Whether the run changed what is remembered."""
     leaves: tuple[RunCount, ...] = LEFT
     """Counts of what the same command would try again."""
 
@@ -97,11 +90,6 @@ class Tally:
             self.decisions += done.decisions
             self.errors = sorted({*self.errors, *done.errors}) if done.errors else self.errors
 
-    @property
-    def has_linked(self) -> bool:
-        """Whether documents were linked."""
-        return any(number for what, number in self.counts.items() if what.startswith("artifacts: "))
-
     def paid(self, language: Language, role: Role) -> None:
         """What the models cost, and whether they left something undone."""
         self.usage, self.model = language.usage, language.model(role)
@@ -117,12 +105,6 @@ class Tally:
     def is_unfinished(self) -> bool:
         """Whether something is left that the same command would try again."""
         return any(self.counts[what] for what in self.leaves)
-
-    @property
-    def has_written(self) -> bool:
-        """Whether the run changed what is remembered."""
-        counted = self.writes or [what for what in self.counts if what != RunCount.PHASES_FAILED]
-        return self.has_linked or any(self.counts[what] for what in counted)
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, as plain data."""
@@ -175,7 +157,6 @@ async def publish_summary(run: Run, tally: Tally) -> None:
 class IngestTally(Tally):
     """Counts of one ingest run."""
 
-    writes: tuple[RunCount, ...] = (*WRITTEN, *FACT_COUNTS)
     leaves: tuple[RunCount, ...] = (
         RunCount.MESSAGES_FAILED,
         RunCount.MESSAGES_LEFT_FOR_LATER,
@@ -195,7 +176,7 @@ class IngestTally(Tally):
     @property
     def has_written_little(self) -> bool:
         """Whether the rows that the run wrote are some hundred at most."""
-        return sum(self.counts[what] for what in self.writes) < LITTLE
+        return sum(self.counts[what] for what in (RunCount.MESSAGES_STORED, *FACT_COUNTS)) < LITTLE
 
     def found(self, sources: Sources) -> None:
         """Which sources there are."""

@@ -121,6 +121,12 @@ def newest_commit(run: Run) -> int:
     return store_of(run).head.sequence if has_namespace(run.store, run.namespace) else 0
 
 
+def has_committed(run: Run) -> bool:
+    """Whether the run wrote anything beside the record of its beginning."""
+    where = f"run_id = {quoted(run.id)} AND kind != 'run'"
+    return bool(store_of(run).snapshot().count("commits", where))
+
+
 def embedder_of(run: Run) -> Embedder:
     """The run's embedding seat."""
     return open_embedder(run.embedder)

@@ -19,7 +19,6 @@ from slowwave.facts.revision.candidates import DIRECTIVES, build_candidates
 from slowwave.integrations.foreign.records import ROLE, SCOPE, VERSION, Adopted
 from slowwave.reading.filters.injection import injection_reasons
 from storage.snapshots import Reading
-from storage.transactions import Transaction
 from tasks.entities.names_and_pins import names_in_use
 from tasks.ingest.admission import EXCERPT, episode_id, episode_rows
 from tasks.ingest.candidate_rows import BatchRows, RelationForms, episode_links, ontology, write
@@ -37,17 +36,17 @@ class ExportPart:
     """What one commit brings: some messages with their claims, the entities they need, and the file they are from."""
 
     source: Mapping[str, Any]  # its row in `sources`
-    system: str
     adopted: Adopted
 
+    @property
+    def system(self) -> str:
+        """The system that wrote it."""
+        return str(self.source["format"])
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _PartRows:
-    """The rows of a part as one reading of the store has them; `known` messages were stored before."""
-
-    found: BatchRows
-    directives: pl.DataFrame
-    known: int
+    def new_messages(self, reading: Reading) -> pl.DataFrame:
+        """The messages that are not stored."""
+        stored = reading.by_ids("messages", self.adopted.messages["id"], ["id"])
+        return self.adopted.messages.join(stored, on="id", how="anti", maintain_order="left")
 
 
 @task("store candidates of an import", about="{run.namespace}, {part.system}", tags=[EMBEDS])
@@ -55,38 +54,32 @@ def store_candidates(run: Run, part: ExportPart, settings: IngestSettings) -> Co
     """Store what is new of a part: messages, entities and candidates, embedded before the lease is taken (T40)."""
     store = store_of(run)
     snapshot = store.snapshot()
-    decided = _decide(run, snapshot, part, settings)
+    found = _decide(run, snapshot, part, settings)
     with store.commit(run.id, "import.candidates", run.now) as tx:
         if tx.is_overtaken(snapshot):
-            decided = _decide(run, tx, part, settings)
-        _write(tx, part, decided)
-    found = decided.found
-    is_refused = found.messages["graph_state"] == f"skipped_{_INJECTION}"
+            found = _decide(run, tx, part, settings)
+        tx.upsert("sources", pl.DataFrame([dict(part.source)]))
+        write(tx, found)
+        tx.upsert("episodes", episode_rows(tx, found.messages))
     return Counter(
         {
-            RunCount.ITEMS_KNOWN: decided.known,
+            RunCount.ITEMS_KNOWN: len(part.adopted.messages) - len(found.messages),
             RunCount.CANDIDATES: len(found.facts),
-            RunCount.ITEMS_WITH_ORDERS: int(is_refused.sum()),
+            RunCount.ITEMS_WITH_ORDERS: len(found.refusals),
             RunCount.ITEMS_ABOUT_NOBODY: found.candidates.dropped["no_subject"],
         }
     )
 
 
-def stored_messages(reading: Reading, ids: pl.Series) -> pl.Series:
-    """Which of these messages are stored."""
-    return reading.by_ids("messages", ids, ["id"])["id"]
-
-
-def _decide(run: Run, reading: Reading, part: ExportPart, settings: IngestSettings) -> _PartRows:
-    adopted = part.adopted
-    stored = stored_messages(reading, adopted.messages["id"])
-    fresh = adopted.messages.filter(~pl.col("id").is_in(stored.implode()))
-    resolution = _resolved(run, reading, adopted, settings)
+def _decide(run: Run, reading: Reading, part: ExportPart, settings: IngestSettings) -> BatchRows:
+    """The rows of what is new, which takes the place of what its items said before."""
+    fresh = part.new_messages(reading)
+    resolution = _resolved(run, reading, part.adopted, settings)
     earlier = _earlier_facts(reading, fresh).filter(is_live(run.now)).select("id", "known_id")
     since = pl.when(pl.col("id").is_in(earlier["id"].implode())).then(pl.max_horizontal("valid_from", "occurred_at"))
     dated = fresh.with_columns(valid_from=pl.coalesce(since, "valid_from"))
     found = _found(run, reading, part, dated, resolution, settings)
-    return _PartRows(found, _directives(found.facts, earlier), len(stored))
+    return replace(found, candidates=replace(found.candidates, directives=_directives(found.facts, earlier)))
 
 
 def _resolved(run: Run, reading: Reading, adopted: Adopted, settings: IngestSettings) -> Resolution:
@@ -184,11 +177,3 @@ def _directives(facts: pl.DataFrame, earlier: pl.DataFrame) -> pl.DataFrame:
     rows = open_ended.join(earlier, left_on="message_id", right_on="id")
     directives = rows.with_columns(action=pl.lit("supersede"), reason=pl.lit("temporal_change"))
     return frames.conform(directives, DIRECTIVES).select(*DIRECTIVES)
-
-
-def _write(tx: Transaction, part: ExportPart, decided: _PartRows) -> None:
-    """Store a part; candidates that were decided meanwhile stay as they are."""
-    found = replace(decided.found, candidates=replace(decided.found.candidates, directives=decided.directives))
-    tx.upsert("sources", pl.DataFrame([dict(part.source)]))
-    write(tx, found)
-    tx.upsert("episodes", episode_rows(tx, found.messages))

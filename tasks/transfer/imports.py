@@ -40,7 +40,7 @@ from tasks.orchestration.tallies import OUTCOMES
 from tasks.runtime.runs import Counts, Run, recorded, store_of
 from tasks.runtime.writing import titles_of, under_approval
 
-from .foreign_candidates import ExportPart, store_candidates, stored_messages
+from .foreign_candidates import ExportPart, store_candidates
 
 LISTED = 200
 
@@ -139,7 +139,7 @@ def _parts(file: ForeignFile, adopted: Adopted, size: int) -> Iterator[ExportPar
             mentions=adopted.mentions.filter(pl.col("name").is_in(own.implode())) if start else adopted.mentions,
             aliases=adopted.aliases.clear() if start else adopted.aliases,
         )
-        yield ExportPart(_source(file, "running"), file.content.format, part)
+        yield ExportPart(_source(file, "running"), part)
 
 
 def _store_and_apply(
@@ -147,8 +147,8 @@ def _store_and_apply(
 ) -> Counter[RunCount]:
     """Store a part as candidates and apply them; what is counted."""
     if dry_run:
-        known = len(stored_messages(store_of(run).snapshot(), part.adopted.messages["id"]))
-        return Counter({RunCount.ITEMS_KNOWN: known, RunCount.ITEMS_NEW: len(part.adopted.messages) - known})
+        every, new = len(part.adopted.messages), len(part.new_messages(store_of(run).snapshot()))
+        return Counter({RunCount.ITEMS_KNOWN: every - new, RunCount.ITEMS_NEW: new})
     counts = store_candidates(run, part, settings)
     applying = under_approval(run, "patch", settings.approval, require=require, risks=False)
     return counts + _outcomes(apply_patches(applying, settings, look_back=False))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -175,47 +175,32 @@ async def stage_vectors(run: Run, model: str, settings: ReembedSettings) -> int:
     store, embedder = existing_store(run), open_embedder(model)
     snapshot = store.snapshot()
     total = sum(snapshot.count(name) for name in WITH_VECTORS)
-    work, rows = _Embedding(embedder, Staging(store, model, embedder.dims), settings.batch_size), 0
+    stage, embedded, rows = _Staged(embedder, Staging(store, model, embedder.dims), settings.batch_size), 0, 0
     for texts in Wording(snapshot).every():
-        work.take(texts)
+        embedded += stage.add(texts)
         rows += len(texts)
         await report_progress("rows embedded", min(rows, total), total)
-    work.finish()
-    return work.embedded
+    return embedded
 
 
-class _Embedding:
-    """Texts on their way to the staging area."""
+class _Staged:
+    """The staging area, which holds each text once."""
 
     def __init__(self, embedder: Embedder, staging: Staging, size: int) -> None:
-        self._embedder, self._staging, self._size = embedder, staging, size
-        self._done = set(staging.hashes())
-        self._waiting: dict[str, str] = {}
-        self.embedded = 0
+        self._embedder, self._staging, self._size, self._done = embedder, staging, size, set(staging.hashes())
 
-    def take(self, texts: pl.Series) -> None:
-        """Embed full batches of what is new among the texts."""
-        for text in texts:
-            if text and (mark := digest(text)) not in self._done:
-                self._waiting[mark] = text
-        while len(self._waiting) >= self._size:
-            self._embed(list(self._waiting)[: self._size])
+    def add(self, texts: Iterable[str | None]) -> int:
+        """Embed what is new among the texts; returns how many."""
+        fresh = {mark: text for text in texts if text and (mark := digest(text)) not in self._done}
+        self._done.update(fresh)
+        for start in range(0, len(fresh), self._size):
+            marks = [*fresh][start : start + self._size]
+            self._staging.add(marks, self._embedder.embed([fresh[mark] for mark in marks]))
+        return len(fresh)
 
-    def take_all(self, reading: Reading) -> None:
+    def add_all(self, reading: Reading) -> int:
         """Embed all that is new in a state of the store."""
-        for texts in Wording(reading).every():
-            self.take(texts)
-        self.finish()
-
-    def finish(self) -> None:
-        """Embed what is left."""
-        while self._waiting:
-            self._embed(list(self._waiting)[: self._size])
-
-    def _embed(self, marks: Sequence[str]) -> None:
-        self._staging.add(marks, self._embedder.embed([self._waiting.pop(mark) for mark in marks]))
-        self._done.update(marks)
-        self.embedded += len(marks)
+        return sum(map(self.add, Wording(reading).every()))
 
 
 @task("publish vectors", about="{run.namespace}, {model}")
@@ -228,12 +213,12 @@ def publish_vectors(run: Run, model: str, settings: ReembedSettings) -> tuple[Ma
     embedder, store = open_embedder(model), existing_store(run)
     store.embedding = (run.embedder, store.head.dims)
     staging = Staging(store, embedder.name, embedder.dims)
-    work = _Embedding(embedder, staging, settings.batch_size)
-    work.take_all(store.snapshot())
+    stage = _Staged(embedder, staging, settings.batch_size)
+    embedded = stage.add_all(store.snapshot())
     with store.commit(run.id, KIND, run.now) as tx:
-        work.take_all(tx)
+        embedded += stage.add_all(tx)
         rows = _publish(run, store, tx, staging, embedder)
-    return rows, work.embedded
+    return rows, embedded
 
 
 def _publish(run: Run, store: Store, tx: Transaction, staging: Staging, embedder: Embedder) -> Mapping[str, int]:

@@ -119,7 +119,7 @@ def test_what_was_read_is_done_also_where_the_budget_leaves_messages_to_a_later_
     done = Rounds((arrival,))
     done.ran({"run": "ingest-1", "state": "stopped", "stopped_by": "max_calls"})
     assert (done.summary()["state"], done.summary()["stopped_by"]) == ("stopped", "max_calls")
-    assert done.is_over(arrival)
+    assert [each.outcome for each in done.arrivals] == ["new"]
 
 
 def test_without_a_folder_there_is_nothing_to_do_yet(tmp_path: Path) -> None:

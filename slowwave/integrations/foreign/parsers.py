@@ -53,16 +53,16 @@ def _node(drafts: Drafts, place: str, item: Item) -> None:
 
 def _edge(drafts: Drafts, place: str, item: Item) -> None:
     relation, statement = text_of(item, "name"), text_of(item, "fact")
-    ends = [text_of(item, name) for name in _ENDS]
+    subject, target = (text_of(item, name) for name in _ENDS)
     if not relation and not statement:
         if "fact" in item or "name" in item:  # else it is one from an episode or a community to its members
             drafts.skip(place, "it has neither a name nor a fact")
-    elif lost := [end or "without a name" for end in drafts.lacking(ends)]:
+    elif lost := [end or "without a name" for end in drafts.lacking((subject, target))]:
         drafts.skip(place, f"its node {' and '.join(lost)} is not in the file", "endless")
     else:
         changes = [at for at in (moment_of(item, "created_at"), moment_of(item, "expired_at")) if at is not None]
         drafts.claim(
-            place, *ends, relation or "related_to", statement, text_of(item, "uuid", "uuid_", "id"),
+            place, subject, target, relation or "related_to", statement, text_of(item, "uuid", "uuid_", "id"),
             valid_from=moment_of(item, "valid_at", "reference_time", "created_at"),
             valid_to=moment_of(item, "invalid_at", "expired_at"), stated_at=max(changes, default=None),
             group=name_of(item, "group_id", "graph_id", "user_id"),
@@ -70,11 +70,11 @@ def _edge(drafts: Drafts, place: str, item: Item) -> None:
 
 
 def _mcp_memory(drafts: Drafts, place: str, item: Item) -> None:
-    name, ends = name_of(item, "name"), [name_of(item, end) for end in ("from", "to")]
-    observations = item.get("observations", [])
+    name, observations = name_of(item, "name"), item.get("observations", [])
     if item.get("type") == "relation" or "relationType" in item:
-        if all(ends) and (relation := text_of(item, "relationType")):
-            drafts.claim(place, *ends, relation)
+        subject, target, relation = name_of(item, "from"), name_of(item, "to"), text_of(item, "relationType")
+        if subject and target and relation:
+            drafts.claim(place, subject, target, relation)
         else:
             drafts.skip(place, "its from, to or relationType is missing")
         return
@@ -95,21 +95,18 @@ def _mcp_memory(drafts: Drafts, place: str, item: Item) -> None:
 def _mem0(drafts: Drafts, place: str, item: Item) -> None:
     changed = moment_of(item, "updated_at", "created_at")
     if "relationship" in item:
-        ends, relation = (
-            (name_of(item, "source"), name_of(item, "target", "destination")),
-            text_of(item, "relationship"),
-        )
-        if not (all(ends) and relation):
+        source, target = name_of(item, "source"), name_of(item, "target", "destination")
+        relation = text_of(item, "relationship")
+        if not (source and target and relation):
             drafts.skip(place, "its source, relationship or target is missing")
             return
         kinds = text_of(item, "source_type"), text_of(item, "target_type", "destination_type")
-        for name, kind in zip(ends, kinds, strict=True):
+        for name, kind in zip((source, target), kinds, strict=True):
             drafts.entity(place, name, kind or None, spaced=True, seen_at=changed)
-        times = {
-            "valid_from": moment_of(item, "valid_at", "created_at"),
-            "valid_to": moment_of(item, "invalid_at", "invalidated_at"),
-        }
-        drafts.claim(place, *ends, relation, stated_at=changed, group=name_of(item, "user_id", "agent_id"), **times)
+        drafts.claim(
+            place, source, target, relation, stated_at=changed, valid_from=moment_of(item, "valid_at", "created_at"),
+            valid_to=moment_of(item, "invalid_at", "invalidated_at"), group=name_of(item, "user_id", "agent_id"),
+        )  # fmt: skip
     elif item.get("event") == "DELETE" or item.get("is_deleted") in (True, 1):
         drafts.skip(place, "it was deleted in mem0", "gone")
     elif not (statement := text_of(item, "memory", "data", "text")):
