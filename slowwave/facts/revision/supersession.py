@@ -16,7 +16,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.decisions import noted
+from slowwave.common.decisions import Row, decision
 from slowwave.common.lexicon.labels import DATED
 from slowwave.common.settings import ReviseSettings
 from slowwave.common.validity import is_out_of_order
@@ -24,7 +24,7 @@ from slowwave.common.validity import is_out_of_order
 from .conflicts import revise_beliefs, say_again, settle_conflicts
 from .mutual_exclusion import MutualExclusion, bare_name
 from .predicates import domain_of
-from .referenced_facts import is_value, means, telling_words, unquoted
+from .referenced_facts import is_value, means, telling_words
 from .revision_state import ENDED_BY, Fact, RevisionState, Supersessions
 
 READ = tuple(
@@ -34,11 +34,6 @@ READ = tuple(
 )
 KNOWN = (*READ, "is_live")
 _MAX_SHORT = 2
-_TELLS_A_HOME = re.compile(
-    r"\b(?:home|house|flat|apartment|room|studio|address|landlord|rent(?:s|ed|ing)?|(?:live|stay)(?:s|d|ed|ing)?|living|based"
-    r"|resid\w+|settled|commut\w+)\b",
-    re.IGNORECASE,
-)
 DIRECTIVE = "directive"
 SUPERSEDE, RETRACT, CONTRADICT, REPEAT = "supersede", "retract", "contradict", "repeat"
 ACTIONS = (SUPERSEDE, RETRACT, CONTRADICT, REPEAT)
@@ -257,9 +252,7 @@ def _of_one_kind(facts: list[Fact], predicate: str) -> list[Fact]:
 
 def _is_beside_a_move(fact: Fact, speaker: Fact) -> bool:
     """Whether the speaker tells of a home and the fact of something else, such as a job, which a move does not end."""
-    if domain_of(speaker["predicate"]) != "home" or domain_of(fact["predicate"]) == "home":
-        return False
-    return not _TELLS_A_HOME.search(unquoted(fact["statement"]))
+    return domain_of(speaker["predicate"]) == "home" != domain_of(fact["predicate"])
 
 
 def _share_an_end(fact: Fact, speaker: Fact) -> bool:
@@ -431,7 +424,8 @@ def mark_dependents(
     lineage: pl.DataFrame,
     evidence: pl.DataFrame,
     names: Mapping[str, frozenset[str]],
-) -> tuple[pl.DataFrame, list[Mapping[str, object]]]:
+    now: datetime,
+) -> tuple[pl.DataFrame, list[Row]]:
     """MARKS of facts that become suspect (null: trusted again), and the decisions.
 
     `known` are the stored facts near (id, suspect_of, valid_to), `evidence` the new rows; for the rest see
@@ -441,12 +435,12 @@ def mark_dependents(
     found = [find_dependents(retired, facts, staying, names), find_derived(retired, lineage, staying)]
     leaning = pl.concat(found).unique("id", keep="first", maintain_order=True).join(marked, on="id", how="anti")
     trusted = marked.filter(pl.col("id").is_in(find_trusted(marked, evidence, known))).sort("id")
-    decisions: list[Mapping[str, object]] = [
-        noted("suspect", id_, [of], [id_], "It leans on a fact that does not hold any more.")
+    decisions = [
+        decision("suspect", id_, [of], [id_], "It leans on a fact that does not hold any more.", now)
         for id_, of in leaning.iter_rows()
     ]
     decisions += [
-        noted("trust", id_, [of], [id_], "It was said again after what it leans on had ended.")
+        decision("trust", id_, [of], [id_], "It was said again after what it leans on had ended.", now)
         for id_, of in trusted.iter_rows()
     ]
     cleared = trusted.with_columns(suspect_of=pl.lit(None, dtype=pl.String))
