@@ -33,7 +33,6 @@ READ = tuple(
     "supersedes_id message_id said_at first_at place".split()
 )
 KNOWN = (*READ, "is_live")
-_MAX_SHORT = 2
 DIRECTIVE = "directive"
 SUPERSEDE, RETRACT, CONTRADICT, REPEAT = "supersede", "retract", "contradict", "repeat"
 ACTIONS = (SUPERSEDE, RETRACT, CONTRADICT, REPEAT)
@@ -58,28 +57,20 @@ class SupersessionContext:
 
 @dataclass(slots=True)
 class _Index:
-    """Facts of a subject by object, by the beginning of the object, and by sentence.
+    """Facts of a subject by the names of their object, and facts of a scope by the words of directives."""
 
-    And facts of a scope by the words of directives.
-    """
-
+    names: Mapping[str, frozenset[str]]
+    words: frozenset[str]
     by_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
-    by_sentence: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
-    by_short_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
     by_word: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
-    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    words: frozenset[str] = frozenset()
 
     def add(self, fact: Fact) -> None:
         if self.words:
             for word in self.words.intersection(telling_words(fact["statement"])):
                 self.by_word[fact["scope"], word].append(fact)
-        self.by_sentence[fact["subject_id"], fact["statement_hash"]].append(fact)
         own = {bare_name(fact["object_text"])} if fact["object_text"] else set()
         for name in own | self.names.get(fact["object_id"], frozenset()):
             self.by_object[fact["subject_id"], name].append(fact)
-            for short in _beginnings(name):
-                self.by_short_object[fact["subject_id"], short].append(fact)
 
 
 def supersede_facts(
@@ -155,7 +146,7 @@ def _set_up(
         | pl.col("statement").str.to_lowercase().str.contains_any(pl.Series([*words], dtype=pl.String).implode())
     )
     state = RevisionState(now, {row["id"]: row for row in near.iter_rows(named=True)})
-    index = _Index(names=tools.names, words=words)
+    index = _Index(tools.names, words)
     for fact in state.facts.values():
         if fact["status"] != "retracted":
             index.add(fact)
@@ -164,13 +155,11 @@ def _set_up(
 
 
 def _follow_directive(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
-    if directive["action"] == CONTRADICT:
-        for target in _targets(state, index, directive, speaker, winner):
+    for target in _targets(state, index, directive, speaker, winner):
+        if directive["action"] == CONTRADICT:
             state.contradict(speaker, winner, target)
-        return
-    named = _targets(state, index, directive, speaker, winner)
-    for target in _with_twins(state, index, named, speaker, winner):
-        close(state, directive, speaker, winner, target)
+        else:
+            close(state, directive, speaker, winner, target)
 
 
 def _remember(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
@@ -182,7 +171,7 @@ def _remember(state: RevisionState, index: _Index, directive: Fact, speaker: Fac
         ]
     else:
         found = [] if directive["known_id"] else _targets(state, index, directive, speaker, winner)
-    for target in _with_twins(state, index, found, speaker, winner):
+    for target in found:
         if target["place"] >= 0:
             close(state, directive, speaker, winner, target)
 
@@ -193,14 +182,9 @@ def _targets(state: RevisionState, index: _Index, directive: Fact, speaker: Fact
         known = state.facts.get(directive["known_id"])
         is_meant = known and _may_be_meant(state, known, speaker, winner) and _share_an_end(known, speaker)
         return [known] if known and is_meant else []
-    key = (speaker["subject_id"], bare_name(directive["object"]))
-    named, short = (
-        [f for f in found.get(key, ()) if _may_be_meant(state, f, speaker, winner) and f["polarity"] != "negated"]
-        for found in (index.by_object, index.by_short_object)
-    )
-    # "Brightwell" may stand for "Brightwell Analytics", but only where the relation is the same and one fact fits.
-    shortened = [fact for fact in short if fact["predicate"] == speaker["predicate"]]
-    by_name = _of_one_kind(named, speaker["predicate"]) or (shortened if len(shortened) == 1 else [])
+    of_name = index.by_object.get((speaker["subject_id"], bare_name(directive["object"])), ())
+    named = [fact for fact in of_name if _may_be_meant(state, fact, speaker, winner) and fact["polarity"] != "negated"]
+    by_name = _of_one_kind(named, speaker["predicate"])
     # If several are possible by name, words choose none.
     is_unsure = len(named) > 1 and speaker["kind"] == "relation"
     return by_name or ([] if is_unsure else _worded(state, index, directive, speaker, winner))
@@ -217,18 +201,6 @@ def _worded(state: RevisionState, index: _Index, directive: Fact, speaker: Fact,
     ]
     own = [fact for fact in options if _share_an_end(fact, speaker)]
     return means(old, own) or means(old, options)
-
-
-def _with_twins(state: RevisionState, index: _Index, targets: list[Fact], speaker: Fact, winner: Fact) -> list[Fact]:
-    """The targets, and other facts from the same sentence, which is no longer true."""
-    sentences = dict.fromkeys(
-        (fact["subject_id"], fact["statement_hash"]) for fact in targets if fact["statement_hash"]
-    )
-    twins = [
-        fact for sentence in sentences for fact in index.by_sentence[sentence] if not _is_beside_a_move(fact, speaker)
-    ]
-    known = {fact["id"] for fact in targets}
-    return [*targets, *(f for f in twins if f["id"] not in known and _may_be_meant(state, f, speaker, winner))]
 
 
 def _may_be_meant(state: RevisionState, fact: Fact, speaker: Fact, winner: Fact) -> bool:
@@ -307,12 +279,6 @@ def _retire(
             "close", target["id"], ids, [target["id"]], "A later message says that it is over.", measures
         )
     state.note_retired(target, winner, speaker, is_mistake=is_mistake)
-
-
-def _beginnings(name: str) -> list[str]:
-    """The short forms of a name of several words: its first word, its first two."""
-    words = name.split()
-    return [" ".join(words[:count]) for count in range(1, min(len(words), _MAX_SHORT + 1))]
 
 
 MARKS = {"id": pl.String(), "suspect_of": pl.String()}
