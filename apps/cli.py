@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
+import re
 import signal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from keyword import iskeyword
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -21,115 +25,61 @@ from .printing import err, print_json
 HELP = "The sleep of an agent's memory."
 COMPLETE = "_SLOWWAVE_COMPLETE"
 """The variable by which the script of a shell asks for completions."""
-_SENTENCES: Mapping[str, Mapping[str, str]] = {
-    "ingest_commands": {
-        "demo": "Ingest the bundled conversations without a key, show what changed, and answer four questions.",
-        "init": "Write `slowwave.toml`. It asks a few questions; options answer them in advance.",
-        "ingest": "Turn conversations and documents into facts. Known input is skipped and costs nothing.",
-        "backfill": "Read old messages, one period after the other, then run a night. --dry-run estimates the cost.",
-    },
-    "recall_commands": {
-        "recall": "Find the facts that answer a question, with validity and source, and passages of messages.",
-        "ask": "Answer a question from memory with one model call, and show the facts behind the answer.",
-        "context": "Show the facts for a question as a block of text for a prompt, marked as untrusted.",
-    },
-    "knowledge_commands": {
-        "facts": "Show the facts about an entity.",
-        "history": "Show all versions of the facts about an entity, with the reason why each ended.",
-        "entities": "List the entities, those with the most facts first.",
-        "why": "Show the story of a fact: its sources, the decisions about it, and the facts that it replaced.",
-        "neighbours": "Show the entities that an entity is related to, directly and through others.",
-        "path": "Show how two entities are related: the shortest chain of facts from one to the other.",
-        "find": "Find entities by their names and descriptions, or else by meaning.",
-        "documents": "List documents; or all versions of one document.",
-        "episodes": "List the conversations about an entity, newest first, with their summaries.",
-    },
-    "overview_commands": {
-        "stats": "Show the size of the memory and the cost of the models.",
-        "quality": "Show which messages were refused, by which gate and why, and how recalls influence what is kept.",
-        "aspects": "Show how much is known about each aspect of a life (0 to 100), or the facts about one.",
-        "report": "Report entities to split, duplicates, unread entities and doubtful facts. Changes nothing.",
-    },
-    "maintain_commands": {
-        "consolidate": "Merge facts that say the same, and keep the originals in their history.",
-        "steward": "Score facts by their use, archive unused ones, and merge near-duplicates.",
-        "decay": "Archive facts that ended long ago and entities without facts; weaken unused links.",
-        "upkeep": "Compact the tables, update the indexes, and drop versions that are too old for undo.",
-        "sleep": "Run all phases of a night, one after the other. A phase that makes recall worse is undone.",
-        "reembed": "Change the embedding model of all rows in one commit. No language model is called.",
-        "fleet": "Run a night in each of many namespaces, several at a time. Budgets count for each namespace.",
-        "communities": "List communities with names, members and summaries.",
-    },
-    "runs_commands": {
-        "undo": "Undo everything that a run changed. An undo is a run, too, and can be undone.",
-        "doctor": "Check the store for damage, such as keys that occur twice. Exit code 1 if any is left.",
-        "runs": "List the runs with their changes and costs, newest first.",
-    },
-    "people_commands": {
-        "duplicates": "List observations of an entity that look alike. Changes nothing.",
-        "observe": "Add observations to an entity. Known texts are skipped. Exit code 4 if one is refused.",
-        "retire": "Retire observations of an entity: they move to the archive, and return with undo.",
-        "archived": "List archived facts, the latest first. All of them can be restored.",
-        "restore": "Restore archived facts. Exit code 4 if one is stored again or was replaced.",
-        "forget": "Erase a person or topic from every table, index and older version. There is no undo.",
-    },
-    "entity_commands": {
-        "pin": "Keep facts for ever: they are never archived, or merged into others.",
-        "entity": "Correct entities: merge, alias, rename, pin.",
-        "split": "Split an entity that has too many facts about several topics.",
-    },
-    "review_commands": {
-        "review": "Show, approve, reject or modify proposals.",
-    },
-    "transfer_commands": {
-        "import": "Import an export of mem0, Graphiti, Zep, the MCP memory server, or slowwave.",
-        "audit": "Audit an export of another memory: duplicates, contradictions, stale facts, secrets.",
-        "export": "Export the memory into files. `slowwave import` can read jsonl and parquet again.",
-        "atlas": "Write the memory as one HTML page: map, time slider and stories.",
-    },
-    "server_commands": {
-        "up": "Start a Prefect server, all deployments and a worker on this machine, with a night at 03:00 UTC.",
-        "down": "Stop what `slowwave up` started on this port.",
-        "serve": "Serve the memory as a page in the browser, and to agents over MCP, until Ctrl-C.",
-        "mcp": "Serve agents over MCP, until the client disconnects or Ctrl-C.",
-    },
+_COMMANDS = {
+    "ingest_commands": "demo init ingest backfill",
+    "recall_commands": "recall ask context",
+    "knowledge_commands": "facts history entities why neighbours path find documents episodes",
+    "overview_commands": "stats quality aspects report",
+    "maintain_commands": "consolidate steward decay upkeep sleep reembed fleet communities",
+    "runs_commands": "undo doctor runs",
+    "people_commands": "duplicates observe retire archived restore forget",
+    "entity_commands": "pin entity split",
+    "review_commands": "review",
+    "transfer_commands": "import audit export atlas",
+    "server_commands": "up down serve mcp",
 }
-"""The commands of each module, with the first sentence of their help."""
-_GROUPS = ("entity", "communities", "split", "review")
-_MODULES = {name: module for module, sentences in _SENTENCES.items() for name in sentences}
-COMMANDS = {
-    name: (_MODULES[name], _SENTENCES[_MODULES[name]][name]) for name in sorted(_MODULES, key=_GROUPS.__contains__)
+"""The commands of each module: a function has the name of its command, in a group after that of the group."""
+GROUPS: Mapping[str, Sequence[str]] = {
+    "entity": ("merge", "alias", "rename", "pin"),
+    "communities": ("refresh",),
+    "split": ("propose",),
+    "review": ("list", "show", "approve", "reject", "modify"),
 }
-"""Each command with its module and its sentence, groups last; only the module of the called command is imported."""
+_MODULES = {name: module for module, names in _COMMANDS.items() for name in names.split()}
+COMMANDS = {name: _MODULES[name] for name in sorted(_MODULES, key=[*GROUPS].__contains__)}
+"""Each command with its module, groups last; only the module of the called command is imported."""
+_DECLARATION = re.compile(
+    r'^def (\w+)\((?:(?!^def ).)*?\) -> (?:Shown|None):\n    """(.*?)(?:"""|\n)', re.MULTILINE | re.DOTALL
+)
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
-    """The command line as far as these words need it: one module, the list of commands, or everything."""
+    """The command line as far as these words need it: one command, the list of commands, or everything."""
     name = next((word for word in words if not word.startswith("-")), None)
     if name is not None and name in COMMANDS:
-        return _app_of([COMMANDS[name][0]])
+        return _app_of([name])
     if name is None:
         return _overview()
     return whole_app()
 
 
 def app_to_complete(environ: Mapping[str, str]) -> typer.Typer:
-    """The command line as far as a shell needs it to complete a line: one module, or the list of commands.
+    """The command line as far as a shell needs it to complete a line: one command, or the list of commands.
 
-    The word under the cursor chooses no module: `up` can become `upkeep`.
+    The word under the cursor chooses none: `up` can become `upkeep`.
     """
     if line := environ.get("_TYPER_COMPLETE_ARGS"):  # zsh and fish: up to the cursor
         words = f"{line}.".split()[:-1]  # the full stop makes a word of the place after a space, too
     else:
         words = environ.get("COMP_WORDS", "").split("\n")[: int(environ.get("COMP_CWORD") or 0)]
     name = next((word for word in words[1:] if word in COMMANDS), None)
-    return _app_of([COMMANDS[name][0]]) if name else _overview()
+    return _app_of([name]) if name else _overview()
 
 
 @cache
 def whole_app() -> typer.Typer:
     """All commands."""
-    return _app_of(dict.fromkeys(module for module, _ in COMMANDS.values()))
+    return _app_of(COMMANDS)
 
 
 def __getattr__(name: str) -> typer.Typer:
@@ -138,21 +88,42 @@ def __getattr__(name: str) -> typer.Typer:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def _app_of(modules: Iterable[str]) -> typer.Typer:
+def _app_of(names: Iterable[str]) -> typer.Typer:
+    from .options import command_of
+
     made = _empty_app()
-    for module in modules:
-        import_module(f".{module}", __package__).register(made)
-    places = {name: place for place, name in enumerate(COMMANDS)}
-    made.registered_commands.sort(key=lambda each: places[each.name or ""])
-    made.registered_groups.sort(key=lambda each: places[str(each.name)])
+    for name in names:
+        module = import_module(f".{COMMANDS[name]}", __package__)
+        function: Callable[..., Any] = getattr(module, _function(name))
+        if name not in GROUPS:
+            made.command(name)(command_of(function))
+            continue
+        is_command = bool(inspect.signature(function).parameters)
+        group = typer.Typer(no_args_is_help=not is_command, invoke_without_command=is_command)
+        group.callback()(function)
+        for part in GROUPS[name]:
+            group.command(part)(command_of(getattr(module, f"{name}_{part}")))
+        made.add_typer(group, name=name)
     return made
 
 
+def _function(command: str) -> str:
+    """The name of its function."""
+    return f"{command}_" if iskeyword(command) else command
+
+
 def _overview() -> typer.Typer:
-    """The names of all commands with their help, to be listed; none of them does anything."""
+    """The names of all commands with the first sentences of their docstrings, to be listed; none of them does anything.
+
+    The sentences are read from the sources: importing the modules would take a second.
+    """
+    sources = {module: (Path(__file__).with_name(f"{module}.py")).read_text("utf-8") for module in _COMMANDS}
+    sentences = {
+        (module, found[1]): found[2] for module, source in sources.items() for found in _DECLARATION.finditer(source)
+    }
     made = _empty_app()
-    for name, (_, sentence) in COMMANDS.items():
-        made.command(name, help=sentence)(_nothing)
+    for name, module in COMMANDS.items():
+        made.command(name, help=sentences[module, _function(name)])(_nothing)
     return made
 
 

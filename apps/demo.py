@@ -25,7 +25,8 @@ from slowwave.integrations.python_api import OpenMemory
 from storage.connection import has_namespace
 from storage.store import Store
 
-from .printing import out, print_json, progress
+from .options import Shown
+from .printing import out, progress
 from .recall_commands import fact_lines
 
 QUESTIONS = (
@@ -43,7 +44,7 @@ PEOPLE, CHANGES, REPEATED, GROUPS, ANSWERS = 4, 8, 4, 3, 3
 WIDEST, LINE = 100, 60
 
 
-def run_demo(keep: Path | None, as_json: bool, llm: str | None = None) -> None:
+def run_demo(keep: Path | None, as_json: bool, llm: str | None = None) -> Shown:
     """Ingest the examples into a fresh store and show it, with the recorded answers of a model or with `llm`."""
     model = LanguageSettings(model=llm or f"replay/{RECORDED}")
     if keep is not None and has_namespace(str(keep), "default"):
@@ -52,9 +53,8 @@ def run_demo(keep: Path | None, as_json: bool, llm: str | None = None) -> None:
         if not as_json:
             out.print(_who_reads(llm))
         summary = asyncio.run(learn(uri, model, None if llm else RECORDED_AT))
-        _look(uri, summary, as_json)
-    if not as_json:
-        _next_commands(keep)
+        yield from _look(uri, summary)
+    yield from _next_commands(keep)
 
 
 def _who_reads(llm: str | None) -> str:
@@ -72,25 +72,21 @@ async def learn(uri: str, model: LanguageSettings, now: datetime | None = None) 
     return {**summary, "errors": [*summary["errors"], *found.get("errors", ())]}
 
 
-def _look(uri: str, summary: dict[str, Any], as_json: bool) -> None:
-    """Show what was learned, and the answers to the questions."""
+def _look(uri: str, summary: dict[str, Any]) -> Shown:
+    """What was learned, and the answers to the questions."""
     counted = stats(Store.open(uri), datetime.now(UTC))
     with OpenMemory.open(uri) as memory:
         found = [*memory.recall_many(QUESTIONS, k=3), memory.recall(OVER_TWO_RELATIONS, k=8, graph="bfs")]
         _, groups = memory.communities(limit=GROUPS)
         changed = [change for change in changes(memory.snapshot) if change["now"]]
         again = repeated(memory.snapshot)
-        if as_json:
-            document = {"ingest": summary, "stats": counted, "changes": changed, "repeated": again}
-            document["communities"] = [one.as_json() for one in groups]
-            print_json({**document, "recalls": [each.as_json() for each in found]})
-            return
-        for line in _lines(memory, summary, counted, changed, again, groups):
-            out.print(line, markup=False, highlight=False)
+        document = {"ingest": summary, "stats": counted, "changes": changed, "repeated": again}
+        yield {**document, "communities": groups, "recalls": found}
+        yield from _lines(memory, summary, counted, changed, again, groups)
         speakers = memory.speakers([fact for each in found for fact in each.facts])
     for each in found:
         walked = [fact for fact in each.facts if "hops" in fact.parts and each.query == OVER_TWO_RELATIONS]
-        out.print(fact_lines(each.query, (walked or each.facts)[:ANSWERS], speakers))
+        yield fact_lines(each.query, (walked or each.facts)[:ANSWERS], speakers)
 
 
 def _most_telling(known: tuple[RecalledFact, ...]) -> tuple[RecalledFact, ...]:
@@ -163,11 +159,10 @@ def _store(keep: Path | None) -> Iterator[str]:
         yield str(Path(folder) / "memory")
 
 
-def _next_commands(keep: Path | None) -> None:
+def _next_commands(keep: Path | None) -> Iterator[str]:
     program = "slowwave" if which("slowwave") else relpath(sys.argv[0])
     place = f" --store {keep or './demo'}"
     first = () if keep else (f"{program} demo --keep ./demo     first: the next two look there",)
     more = (f'{program} recall "Who is Marta\'s manager?"{place}', f'{program} history "Marta Oliveira"{place}')
     own = f"{program} ingest ~/.claude/projects --store ./mine     your own conversations"
-    for line in (*_title("Next"), *first, *more, f"{program} demo --llm quotes     without a model", own):
-        out.print(line, markup=False, highlight=False)
+    yield from (*_title("Next"), *first, *more, f"{program} demo --llm quotes     without a model", own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,10 +16,12 @@ from slowwave.common.lexicon.labels import Locale, shown_relation, shown_type
 from slowwave.common.text import short_id
 
 from .configuration import Place
-from .options import DryRun, ExactEntity, Ids, JsonOption, add_command
-from .printing import err, out, print_json, show_undo, table
+from .options import DryRun, ExactEntity, Ids, Shown
+from .printing import Aside, table, undo_line
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from slowwave.review.split_plan import SplitPart
     from tasks.entities.merges import Merged
     from tasks.entities.names_and_pins import Called, Pinned
@@ -32,21 +34,11 @@ PlanOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    entity = typer.Typer(no_args_is_help=True, help="Correct entities: merge, alias, rename, pin.")
-    for command in (merge, alias, rename):
-        add_command(entity, command)
-    add_command(entity, pin_entity, "pin")
-    app.add_typer(entity, name="entity")
-    add_command(app, pin)
-    split = typer.Typer(no_args_is_help=True, help="Split an entity that has too many facts about several topics.")
-    split.callback()(lambda: None)  # a group of one command stays a group
-    add_command(split, propose)
-    app.add_typer(split, name="split")
+def entity() -> None:
+    """Correct entities: merge, alias, rename, pin."""
 
 
-def merge(
+def entity_merge(
     loser: Annotated[
         str, typer.Argument(metavar="A", help="The entity to merge into B: its name, 'name (type)', or id.")
     ],
@@ -55,36 +47,33 @@ def merge(
     force: Annotated[bool, typer.Option("--force", help="Merge entities of different types, too.")] = False,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Merge two entities: all facts about A become facts about B, which keeps both names."""
-    from tasks.entities.merges import merge as make_one
+    from tasks.entities.merges import merge
 
     run = place.run("entity-merge")
-    merged = make_one(run, loser, winner, dry_run=dry_run, force=force, beliefs=place.settings.ingest.beliefs)
+    merged = merge(run, loser, winner, dry_run=dry_run, force=force, beliefs=place.settings.ingest.beliefs)
     is_done = merged.is_new and not dry_run
-    if as_json:
-        print_json({"run": run.id if is_done else None, "dry_run": dry_run, **asdict(merged)})
-        return
+    yield {"run": run.id if is_done else None, "dry_run": dry_run, **asdict(merged)}
     if not merged.is_new:
-        out.print(f"{merged.loser} was merged into {merged.winner} before; nothing changed.", markup=False)
+        yield f"{merged.loser} was merged into {merged.winner} before; nothing changed."
         return
-    _show_merged(merged, dry_run, place.locale)
+    yield from _merged_lines(merged, dry_run, place.locale)
     if is_done:
-        show_undo(run.id, run.namespace)
+        yield undo_line(run.id, run.namespace)
 
 
-def _show_merged(merged: Merged, dry_run: bool, locale: Locale) -> None:
+def _merged_lines(merged: Merged, dry_run: bool, locale: Locale) -> Iterator[RenderableType]:
     verb, ends = ("would be", "") if dry_run else ("is", " now")
     parts = [f"{merged.loser} {verb} {merged.winner}{ends}: {merged.facts} facts moved"]
     if merged.beliefs:
         parts.append(f"{merged.beliefs} pending beliefs")
     if merged.names:
         parts.append(f"also known as {', '.join(merged.names)}")
-    out.print(f"{'; '.join(parts)}.", markup=False)
+    yield f"{'; '.join(parts)}."
     if merged.archived:
         rows = [(statement, short_id(fact)) for fact, statement in merged.archived]
-        out.print(table("Archived: facts that related the two", ("fact", "id"), rows))
+        yield table("Archived: facts that related the two", ("fact", "id"), rows)
     if merged.conflicts:
         pairs = [
             (
@@ -93,133 +82,96 @@ def _show_merged(merged: Merged, dry_run: bool, locale: Locale) -> None:
             )
             for c in merged.conflicts
         ]
-        out.print(table("In doubt: one at a time can hold, and both stay", ("relation", "known", "moved"), pairs))
-        err.print("To let one go: slowwave retire ENTITY ID")
+        yield table("In doubt: one at a time can hold, and both stay", ("relation", "known", "moved"), pairs)
+        yield Aside("To let one go: slowwave retire ENTITY ID")
 
 
-def alias(
-    entity: ExactEntity,
-    name: Annotated[str, typer.Argument(metavar="ALIAS", help="The new alias.")],
-    *,
-    place: Place,
-    as_json: JsonOption = False,
-) -> None:
+def entity_alias(
+    entity: ExactEntity, name: Annotated[str, typer.Argument(metavar="ALIAS", help="The new alias.")], *, place: Place
+) -> Shown:
     """Add a name to an entity. A name of another entity is refused: merge the two."""
     from tasks.entities.names_and_pins import alias_entity
 
     run = place.run("entity-alias")
     called = alias_entity(run, entity, name)
     known = f"{called.entity} is known as {called.name} already; nothing changed."
-    _show_called(run, called, as_json, f"{called.entity} is also known as {called.name}.", known)
+    return _called(run, called, f"{called.entity} is also known as {called.name}.", known)
 
 
-def rename(
-    entity: ExactEntity,
-    name: Annotated[str, typer.Argument(metavar="NEW", help="The new name.")],
-    *,
-    place: Place,
-    as_json: JsonOption = False,
-) -> None:
+def entity_rename(
+    entity: ExactEntity, name: Annotated[str, typer.Argument(metavar="NEW", help="The new name.")], *, place: Place
+) -> Shown:
     """Rename an entity. It keeps its other names, and later messages do not change the new one."""
     from tasks.entities.names_and_pins import rename_entity
 
     run = place.run("entity-rename")
     called = rename_entity(run, entity, name)
     known = f"{called.name} is its name already; nothing changed."
-    _show_called(run, called, as_json, f"{called.entity} is called {called.name} now.", known)
+    return _called(run, called, f"{called.entity} is called {called.name} now.", known)
 
 
-def _show_called(run: Run, called: Called, as_json: bool, new: str, known: str) -> None:
-    if as_json:
-        print_json({"run": run.id if called.is_new else None, **asdict(called)})
-        return
-    out.print(new if called.is_new else known, markup=False)
+def _called(run: Run, called: Called, new: str, known: str) -> Shown:
+    yield {"run": run.id if called.is_new else None, **asdict(called)}
+    yield new if called.is_new else known
     if called.is_new:
-        show_undo(run.id, run.namespace)
+        yield undo_line(run.id, run.namespace)
 
 
-def pin_entity(
-    entity: ExactEntity,
-    off: OffOption = False,
-    *,
-    place: Place,
-    as_json: JsonOption = False,
-) -> None:
+def entity_pin(entity: ExactEntity, off: OffOption = False, *, place: Place) -> Shown:
     """Keep an entity and all its facts for ever."""
     from tasks.entities.names_and_pins import pin_entity
 
     run = place.run("entity-pin")
-    _tell_pins(run, pin_entity(run, entity, not off), as_json)
+    return _pinned(run, pin_entity(run, entity, not off))
 
 
-def pin(
-    ids: Ids,
-    off: OffOption = False,
-    *,
-    place: Place,
-    as_json: JsonOption = False,
-) -> None:
+def pin(ids: Ids, off: OffOption = False, *, place: Place) -> Shown:
     """Keep facts for ever: they are never archived, or merged into others."""
     from tasks.entities.names_and_pins import pin_facts
 
     run = place.run("pin")
-    _tell_pins(run, pin_facts(run, ids, not off), as_json)
+    return _pinned(run, pin_facts(run, ids, not off))
 
 
-def _tell_pins(run: Run, done: Pinned, as_json: bool) -> None:
-    if as_json:
-        print_json({"run": run.id if done.changed else None, **asdict(done)})
-        return
+def _pinned(run: Run, done: Pinned) -> Shown:
+    yield {"run": run.id if done.changed else None, **asdict(done)}
     titles = ("Pinned", "Pinned before") if done.pinned else ("Pinned no longer", "Not pinned before")
     for title, rows in zip(titles, (done.changed, done.unchanged), strict=True):
         if rows:
-            out.print(table(title, ("what", "id"), [(title_, short_id(id_)) for id_, title_ in rows]))
+            yield table(title, ("what", "id"), [(title_, short_id(id_)) for id_, title_ in rows])
     if done.changed:
-        show_undo(run.id, run.namespace)
+        yield undo_line(run.id, run.namespace)
 
 
-def propose(
-    entity: ExactEntity,
-    plan: PlanOption = None,
-    dry_run: DryRun = False,
-    *,
-    place: Place,
-    as_json: JsonOption = False,
-) -> None:
+def split() -> None:
+    """Split an entity that has too many facts about several topics."""
+
+
+def split_propose(entity: ExactEntity, plan: PlanOption = None, dry_run: DryRun = False, *, place: Place) -> Shown:
     """Propose a split for a person to approve (slowwave review): by topic, or by your own plan."""
-    from tasks.people.splitting import propose as leave
+    from recall.entity_review import suggest_split
+    from tasks.people.splitting import propose
 
     if dry_run:
-        _show_suggestion(place, entity, as_json)
+        found = suggest_split(place.store().snapshot(), place.settings.split, datetime.now(UTC), entity)
+        yield found
+        yield found.message
+        yield _split_lines(found.splits, place) if found.splits else None
         return
     run = place.run("split-propose")
-    made = leave(run, entity, place.settings.split, None if plan is None else _splits(plan))
-    if as_json:
-        print_json({"run": run.id, **asdict(made)})
-        return
-    _show_splits(made.message, made.splits, place)
-    out.print(f"It waits as {made.proposal_id}.", markup=False)
-    out.print(f"Approve: slowwave review approve {short_id(made.proposal_id)}", markup=False)
-    out.print(f"Rename:  slowwave review modify {short_id(made.proposal_id)} --rename OLD=NEW", markup=False)
+    made = propose(run, entity, place.settings.split, None if plan is None else _splits(plan))
+    yield {"run": run.id, **asdict(made)}
+    yield made.message
+    yield _split_lines(made.splits, place)
+    yield f"It waits as {made.proposal_id}."
+    yield f"Approve: slowwave review approve {short_id(made.proposal_id)}"
+    yield f"Rename:  slowwave review modify {short_id(made.proposal_id)} --rename OLD=NEW"
 
 
-def _show_suggestion(place: Place, entity: str, as_json: bool) -> None:
-    from recall.entity_review import suggest_split
-
-    found = suggest_split(place.store().snapshot(), place.settings.split, datetime.now(UTC), entity)
-    if as_json:
-        print_json(found.as_json())
-    elif found.splits:
-        _show_splits(found.message, found.splits, place)
-    else:
-        out.print(found.message, markup=False)
-
-
-def _show_splits(title: str, splits: Sequence[SplitPart], place: Place) -> None:
+def _split_lines(splits: Sequence[SplitPart], place: Place) -> RenderableType:
     rows = [(each.name, shown_type(each.entity_type, place.locale), len(each.observations)) for each in splits]
     ends = " and ".join(shown_relation(word, place.locale) for word in ("contains", "part_of"))
-    out.print(title, markup=False)
-    out.print(table("", ("new entity", "type", "count"), rows, f"each with {ends}; the rest stays where it is"))
+    return table("", ("new entity", "type", "count"), rows, f"each with {ends}; the rest stays where it is")
 
 
 def _splits(plan: Path) -> tuple[SplitPart, ...]:

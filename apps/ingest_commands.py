@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
@@ -18,24 +18,26 @@ from slowwave.reading.ingestion.parsers import FORMATS, known_format
 
 from .configuration import Place, with_flags, write_settings
 from .maintain_commands import chosen, nightly_settings
-from .options import DryRun, JsonOption, ModelFlags, Now, RequireApproval, add_command
+from .options import DryRun, JsonOption, ModelFlags, Now, RequireApproval, Shown
 from .printing import (
+    Aside,
+    Whole,
+    call_line,
     count_table,
-    end,
     err,
+    issue_lines,
+    note_lines,
     out,
-    print_json,
     progress,
     run_title,
-    show_calls,
-    show_issues,
-    show_notes,
-    show_undo,
     table,
+    undo_line,
 )  # fmt: skip
 from .printing import end as finish
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from inference.providers import Reader
 
 OwnerOption = Annotated[
@@ -54,12 +56,6 @@ COLUMNS = ("window", "messages", "facts", "calls", "usd", "state")
 ESTIMATED = ("window", "messages", "calls", "tokens_in", "tokens_out", "usd")
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    for command in (demo, init, ingest, backfill):
-        add_command(app, command)
-
-
 def demo(
     keep: Annotated[Path | None, typer.Option("--keep", help="Create the store here and keep it.")] = None,
     llm: Annotated[
@@ -71,11 +67,11 @@ def demo(
         ),
     ] = None,
     as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Ingest the bundled conversations without a key, show what changed, and answer four questions."""
     from .demo import run_demo
 
-    run_demo(keep, as_json, llm)
+    return run_demo(keep, as_json, llm)
 
 
 def init(
@@ -86,7 +82,7 @@ def init(
     owner: OwnerOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Write `slowwave.toml`. It asks a few questions; options answer them in advance."""
     if as_json:  # a program cannot answer questions
         graph, model, owner = (True if graph is None else graph), model or AUTO, owner or ""
@@ -96,10 +92,8 @@ def init(
     if owner is None and is_interactive:
         owner = typer.prompt("Name of the person who speaks as `user` (empty: learned from the messages)", default="")
     path = write_settings(graph, model, force, owner or "")
-    if as_json:
-        print_json({"written": str(path)})
-    else:
-        out.print(f"Wrote {path}. Next: slowwave ingest PATH")
+    yield {"written": str(path)}
+    yield f"Wrote {path}. Next: slowwave ingest PATH"
 
 
 def ingest(
@@ -118,7 +112,7 @@ def ingest(
     now: Now = None,
     place: Place,
     as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Turn conversations and documents into facts. Known input is skipped and costs nothing."""
     from flows.ingest import Format
     from flows.ingest import ingest as flow
@@ -144,11 +138,9 @@ def ingest(
                 now=checked_time(now),
             )
         )
-    if as_json:
-        print_json(summary)
-    else:
-        show_ingest(summary)
-    end(summary, "extracted", "messages")
+    yield summary
+    yield from ingest_lines(summary)
+    finish(summary, "extracted", "messages")
     if paths and is_nothing_read(summary):
         raise typer.Exit(1)
 
@@ -172,19 +164,16 @@ def is_nothing_read(summary: dict[str, Any]) -> bool:
     return is_lost and not any(counts.get(what) for what in ("messages read", "sources known already"))
 
 
-def show_ingest(summary: dict[str, Any]) -> None:
+def ingest_lines(summary: dict[str, Any]) -> Iterator[RenderableType]:
     """The summary of a run as a person reads it."""
-    out.print(count_table(summary))
+    yield count_table(summary)
     if summary["refused"]:
-        out.print(table("Refused", ("gate", "count"), list(summary["refused"].items())))
-    counts = summary["counts"]
-    lost = [
-        f"{what}: {number:,}" for what, number in shown_counts({what: counts.get(what, 0) for what in LOST}).items()
-    ]
+        yield table("Refused", ("gate", "count"), list(summary["refused"].items()))
+    lost = shown_counts({what: summary["counts"].get(what, 0) for what in LOST})
     if lost:
-        err.print(f"Not all of it was read: {', '.join(lost)}.", style="bold red")
-    show_issues(summary["issues"], err)
-    show_notes(summary)
+        yield Aside(f"Not all of it was read: {', '.join(f'{what}: {number:,}' for what, number in lost.items())}.")
+    yield from map(Aside, issue_lines(summary["issues"]))
+    yield from note_lines(summary)
 
 
 def backfill(
@@ -210,7 +199,7 @@ def backfill(
     dry_run: DryRun = False,
     place: Place,
     as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Read old messages, one period after the other, then run a night. --dry-run estimates the cost.
 
     The same command continues where it stopped.
@@ -238,12 +227,8 @@ def backfill(
                 dry_run=dry_run,
             )
         )
-    if as_json:
-        print_json(summary)
-    elif dry_run:
-        _show_estimate(summary)
-    else:
-        _show_backfill(summary)
+    yield summary
+    yield from (_estimate_lines if dry_run else _backfill_lines)(summary)
     finish(summary, "extracted", "messages")
 
 
@@ -260,29 +245,25 @@ def backfill_settings(place: Place, model: Mapping[str, Any]) -> BackfillSetting
     )
 
 
-def _show_backfill(summary: dict[str, Any]) -> None:
-    if summary["windows"]:
-        out.print(table(run_title(summary), *_columns_and_cells(summary["windows"], COLUMNS)))
-    else:
-        out.print(run_title(summary), style="bold", markup=False)
-    show_calls(summary["llm"])
+def _backfill_lines(summary: dict[str, Any]) -> Iterator[RenderableType | None]:
+    title = run_title(summary)
+    yield table(title, *_columns_and_cells(summary["windows"], COLUMNS)) if summary["windows"] else title
+    yield call_line(summary["llm"])
     if nightly := summary["night"]:
         changed = ", ".join(nightly["changed"]) or "nothing changed"
-        out.print(f"Night: {nightly['state']}, {changed} ({nightly['run']})", markup=False, soft_wrap=True)
-    show_notes(summary)
+        yield Whole(f"Night: {nightly['state']}, {changed} ({nightly['run']})")
+    yield from note_lines(summary)
     if summary["runs"]:
-        show_undo(summary["run"], summary["namespace"])
+        yield undo_line(summary["run"], summary["namespace"])
 
 
-def _show_estimate(summary: dict[str, Any]) -> None:
-    total = summary["estimate"]
+def _estimate_lines(summary: dict[str, Any]) -> Iterator[RenderableType | None]:
     rows = summary["windows"]
     if len(rows) > 1:
-        rows = [*rows, {"window": "all", **total}]
+        rows = [*rows, {"window": "all", **summary["estimate"]}]
     if rows:
-        out.print(table("Estimate", *_columns_and_cells(rows, ESTIMATED)))
-    for line in summary["notes"]:
-        out.print(line, markup=False)
+        yield table("Estimate", *_columns_and_cells(rows, ESTIMATED))
+    yield from summary["notes"]
 
 
 def _columns_and_cells(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> tuple[tuple[str, ...], list[list[Any]]]:

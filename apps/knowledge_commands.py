@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,8 +22,8 @@ from slowwave.common.types.stories import sections_of
 from slowwave.integrations.python_api import OpenMemory
 
 from .configuration import Place
-from .options import AsOf, EntityName, JsonOption, KnownAsOf, Limit, add_command
-from .printing import err, marked_statement, out, print_json, printable, table, three_columns, validity
+from .options import AsOf, EntityName, KnownAsOf, Limit, Shown
+from .printing import Aside, marked_statement, out, printable, table, three_columns, validity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -45,12 +45,6 @@ BESIDE = 3
 """What stands beside the text of a story takes at most this part of the terminal on either side."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    for command in (facts, history, entities, why, neighbours, path, find, documents, episodes):
-        add_command(app, command)
-
-
 def facts(
     name: EntityName,
     as_of: AsOf = None,
@@ -60,14 +54,11 @@ def facts(
     ] = False,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Show the facts about an entity."""
     with OpenMemory(place) as memory:
         entity, known = memory.facts_of(name, as_of=as_of, known_as_of=known_as_of, everything=everything)
-    if as_json:
-        print_json({"entity": asdict(entity), "facts": [fact.as_json() for fact in known]})
-        return
+    yield {"entity": entity, "facts": known}
     at = checked_time(as_of) or datetime.now(UTC)
     alike: dict[tuple[str, ...], list[RecalledFact]] = {}  # facts of one sentence are one row with all its relations
     for fact in known:
@@ -84,7 +75,7 @@ def facts(
         for (words, period, state), facts in alike.items()
     ]
     status = ("status",) if everything else ()  # of facts of one time there is only one
-    out.print(table(_title(entity, place.locale), ("fact", "relation", "valid", *status, "id"), rows))
+    yield table(_title(entity, place.locale), ("fact", "relation", "valid", *status, "id"), rows)
 
 
 def _relation(fact: RecalledFact, locale: Locale) -> str:
@@ -110,23 +101,18 @@ def history(
     ] = None,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Show all versions of the facts about an entity, with the reason why each ended."""
     with OpenMemory(place) as memory:
         entity, versions = memory.history(subject, predicate, relation=relation, known_as_of=known_as_of, limit=limit)
-    if as_json:
-        print_json({"entity": asdict(entity), "facts": [version.as_json() for version in versions]})
-    elif versions:
-        out.print(history_lines(_title(entity, place.locale), versions, place.locale))
-    else:
-        narrowed = f" that says {predicate!r}" if predicate else f" of the relation {relation!r}" if relation else ""
-        until = f" as of {known_as_of}" if known_as_of else ""
-        out.print(
-            f"Nothing is known about {entity.name}{narrowed}{until}. "
-            f"`slowwave history {shlex.quote(entity.name)}` shows all versions of its facts.",
-            markup=False,
-        )
+    yield {"entity": entity, "facts": versions}
+    if versions:
+        yield history_lines(_title(entity, place.locale), versions, place.locale)
+        return
+    narrowed = f" that says {predicate!r}" if predicate else f" of the relation {relation!r}" if relation else ""
+    until = f" as of {known_as_of}" if known_as_of else ""
+    way_on = f"`slowwave history {shlex.quote(entity.name)}` shows all versions of its facts."
+    yield f"Nothing is known about {entity.name}{narrowed}{until}. {way_on}"
 
 
 def entities(
@@ -135,16 +121,13 @@ def entities(
     everything: Annotated[bool, typer.Option("--all", help="Also archived entities.")] = False,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """List the entities, those with the most facts first."""
     with OpenMemory(place) as memory:
         total, shown = memory.entities(limit, type, everything=everything)
-    if as_json:
-        print_json({"total": total, "entities": [asdict(entity) for entity in shown]})
-        return
+    yield {"total": total, "entities": shown}
     if not shown:
-        out.print(f"No entity{f' of the type {type}' if type else ''} is known yet.", markup=False)
+        yield f"No entity{f' of the type {type}' if type else ''} is known yet."
         return
     rows = [
         (
@@ -157,7 +140,7 @@ def entities(
         for e in shown
     ]
     more = f"…and {total - len(shown)} more" if total > len(shown) else ""
-    out.print(table("", ("name", "type", "facts", "also known as", "last seen"), rows, more))
+    yield table("", ("name", "type", "facts", "also known as", "last seen"), rows, more)
 
 
 def why(
@@ -168,16 +151,12 @@ def why(
     full: Annotated[bool, typer.Option("--full", help="Show all stored data, as tables.")] = False,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Show the story of a fact: its sources, the decisions about it, and the facts that it replaced."""
     with OpenMemory(place) as memory:
         story = memory.why(id)
-    if as_json:
-        print_json(story.as_json())
-        return
-    show = print_whole_story if full else print_story
-    show(story, place.locale)
+    yield story
+    yield from (whole_story_lines if full else story_lines)(story, place.locale)
 
 
 def neighbours(
@@ -189,25 +168,22 @@ def neighbours(
     known_as_of: KnownAsOf = None,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Show the entities that an entity is related to, directly and through others."""
     with OpenMemory(place) as memory:
         around = memory.neighbours(
             name, hops, edge_types=type or (), limit=limit + 1, as_of=as_of, known_as_of=known_as_of
         )
     is_more, around = len(around.facts) > limit, replace(around, facts=around.facts[:limit])
-    if as_json:
-        print_json(around.as_json())
-        return
+    yield around
     if not around.facts:
-        out.print(f"Nothing relates {around.entities[0].name} to anything.", markup=False)
+        yield f"Nothing relates {around.entities[0].name} to anything."
         return
     rows = [(one.depth, one.name, shown_type(one.entity_type, place.locale)) for one in around.entities]
-    out.print(table(f"Around {around.entities[0].name}", ("relations away", "name", "type"), rows))
-    _show_facts("By these facts", around.facts, place.locale)
+    yield table(f"Around {around.entities[0].name}", ("relations away", "name", "type"), rows)
+    yield _fact_lines("By these facts", around.facts, place.locale)
     if is_more:
-        err.print(f"The {limit} nearest facts; --limit shows more.")
+        yield Aside(f"The {limit} nearest facts; --limit shows more.")
 
 
 def path(
@@ -219,20 +195,18 @@ def path(
     known_as_of: KnownAsOf = None,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Show how two entities are related: the shortest chain of facts from one to the other."""
     with OpenMemory(place) as memory:
         way = memory.path(a, b, hops, edge_types=type or (), as_of=as_of, known_as_of=known_as_of)
-    if as_json:
-        print_json({"is_connected": way is not None, **(way.as_json() if way else {"entities": [], "facts": []})})
-    elif way is None:
-        out.print(f"No relations lead from {a} to {b}{_limits(hops, type, as_of)}.", markup=False)
-        out.print(f'What names both, related or not: slowwave recall "{a} {b}"', markup=False)
+    yield {"is_connected": way is not None, **(way.as_json() if way else {"entities": [], "facts": []})}
+    if way is None:
+        yield f"No relations lead from {a} to {b}{_limits(hops, type, as_of)}."
+        yield f'What names both, related or not: slowwave recall "{a} {b}"'
     elif len(way.entities) == 1:
-        out.print(f"Both are {way.entities[0].name}.", markup=False)
+        yield f"Both are {way.entities[0].name}."
     else:
-        _show_facts(" – ".join(one.name for one in way.entities), way.facts, place.locale)
+        yield _fact_lines(" – ".join(one.name for one in way.entities), way.facts, place.locale)
 
 
 def find(
@@ -240,23 +214,20 @@ def find(
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show.")] = 10,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Find entities by their names and descriptions, or else by meaning."""
     with OpenMemory(place) as memory:
         found = memory.find_entities(words, limit)
-    if as_json:
-        print_json({"entities": [one.as_json() for one in found]})
-    elif not found:
-        out.print("No entity is called like that. `slowwave entities` lists them.")
-    else:
-        if found[0].found_by == "meaning":
-            out.print("No name begins like that. Nearest in meaning, which may be nothing like it:", markup=False)
-        rows = [
-            (one.name, shown_type(one.entity_type, place.locale), one.summary, one.score, short_id(one.id))
-            for one in found
-        ]
-        out.print(table(words, ("name", "type", "summary", "score", "id"), rows))
+    yield {"entities": found}
+    if not found:
+        yield "No entity is called like that. `slowwave entities` lists them."
+        return
+    if found[0].found_by == "meaning":
+        yield "No name begins like that. Nearest in meaning, which may be nothing like it:"
+    rows = [
+        (one.name, shown_type(one.entity_type, place.locale), one.summary, one.score, short_id(one.id)) for one in found
+    ]
+    yield table(words, ("name", "type", "summary", "score", "id"), rows)
 
 
 def _limits(hops: int, types: Sequence[str] | None, as_of: str | None) -> str:
@@ -265,7 +236,7 @@ def _limits(hops: int, types: Sequence[str] | None, as_of: str | None) -> str:
     return f" over at most {hops} steps{kinds}" + (f" as of {as_of}" if as_of else "; --as-of looks at another time")
 
 
-def _show_facts(title: str, facts: Sequence[RecalledFact], locale: Locale) -> None:
+def _fact_lines(title: str, facts: Sequence[RecalledFact], locale: Locale) -> RenderableType:
     """When each fact holds, its relation and its id; below it the fact in words, or only these without a relation."""
     now = datetime.now(UTC)
     rows: list[tuple[str, str, str]] = []
@@ -276,7 +247,7 @@ def _show_facts(title: str, facts: Sequence[RecalledFact], locale: Locale) -> No
             continue
         relation = f"{fact.subject} – {shown_relation(fact.predicate, locale)} – {fact.object}"
         rows += [(holds, relation, short_id(fact.id)), ("", words, "")]
-    out.print(three_columns(title, rows))
+    return three_columns(title, rows)
 
 
 def documents(
@@ -286,41 +257,31 @@ def documents(
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many documents to show, the newest first.")] = 50,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """List documents; or all versions of one document."""
     with OpenMemory(place) as memory:
         total, found = (0, memory.versions(name)) if name else memory.artifacts(limit)
-    if as_json:
-        print_json({"total": total or len(found), "documents": [asdict(one) for one in found]})
-    elif not found:
-        out.print("No documents are stored.")
-    else:
-        caption = f"{len(found)} of {total}; the versions of one: slowwave documents TITLE" if total else ""
-        dates = [f"{one.made_at:%Y-%m-%d}" if one.made_at else "" for one in found]
-        rows = [
-            (short_id(one.id), one.title, one.type, one.version_no or 1, date, one.summary[:_TEXT_CHARS])
-            for one, date in zip(found, dates, strict=True)
-        ]
-        out.print(table("Documents", ("id", "title", "type", "version", "date", "summary"), rows, caption))
+    yield {"total": total or len(found), "documents": found}
+    if not found:
+        yield "No documents are stored."
+        return
+    caption = f"{len(found)} of {total}; the versions of one: slowwave documents TITLE" if total else ""
+    rows = [
+        (short_id(one.id), one.title, one.type, one.version_no or 1, one.made_at and one.made_at.date(),
+         one.summary[:_TEXT_CHARS])
+        for one in found
+    ]  # fmt: skip
+    yield table("Documents", ("id", "title", "type", "version", "date", "summary"), rows, caption)
 
 
-def episodes(
-    name: EntityName,
-    *,
-    place: Place,
-    as_json: JsonOption = False,
-) -> None:
+def episodes(name: EntityName, *, place: Place) -> Shown:
     """List the conversations about an entity, newest first, with their summaries."""
     with OpenMemory(place) as memory:
         found = memory.episodes_of(name)
-    if as_json:
-        print_json({"episodes": [asdict(one) for one in found]})
-    elif not found:
-        out.print(f"No conversation is about {name}.", markup=False)
-    else:
-        rows = [(f"{one.started_at:%Y-%m-%d}", one.messages, one.conversation_id, one.summary or "") for one in found]
-        out.print(table(f"Conversations about {name}", ("date", "messages", "conversation", "summary"), rows))
+    yield {"episodes": found}
+    rows = [(one.started_at.date(), one.messages, one.conversation_id, one.summary or "") for one in found]
+    columns = ("date", "messages", "conversation", "summary")
+    yield table(f"Conversations about {name}", columns, rows) if found else f"No conversation is about {name}."
 
 
 # How histories and stories look in a terminal.
@@ -352,15 +313,14 @@ def history_lines(title: str, versions: Sequence[Version], locale: Locale = "en"
     return three_columns(title, rows)
 
 
-def print_story(story: Story, locale: Locale = "en") -> None:
+def story_lines(story: Story, locale: Locale = "en") -> Iterator[RenderableType]:
     """The story in plain sentences: what is known, who said it, what became of it."""
-    out.print(printable(story.title), style="bold", markup=False)
-    for section in sections_of(story, locale):
-        out.print(_story_lines(section))
-    out.print(f"\n{story.id}; all that is stored of it: --full", style="dim", markup=False)
+    yield Text(printable(story.title), style="bold")
+    yield from map(_section_lines, sections_of(story, locale))
+    yield Text(f"\n{story.id}; all that is stored of it: --full", style="dim")
 
 
-def _story_lines(section: StorySection) -> RenderableType:
+def _section_lines(section: StorySection) -> RenderableType:
     """A section as a grid of those of its three columns in which anything stands."""
     cells = [(line.before, line.text, line.after) for line in section.lines]
     used = [place for place in range(3) if place == 1 or any(row[place] for row in cells)]
@@ -377,16 +337,16 @@ def _story_lines(section: StorySection) -> RenderableType:
     return Group(*([Text(f"\n{section.title}", style="bold cyan")] if section.title else []), made)
 
 
-def print_whole_story(story: Story, locale: Locale = "en") -> None:
+def whole_story_lines(story: Story, locale: Locale = "en") -> Iterator[RenderableType]:
     """All that is stored of it, as tables under the names of `--json`, each only if there is something to tell."""
     words = {"entity_type": shown_type, "predicate": shown_relation}
-    out.print(story.title, style="bold", markup=False)
+    yield Text(printable(story.title), style="bold")
     for name, value in story.as_json().items():
         title = name.replace("_", " ")
         if isinstance(value, dict) and value:
             cells = [(key, words[key](cell, locale) if key in words else cell) for key, cell in value.items()]
-            out.print(table(title, ("", ""), cells))
+            yield table(title, ("", ""), cells)
         elif isinstance(value, list | tuple) and value:
             is_named = isinstance(value[0], dict)
             columns = [*value[0]] if is_named else [""] * len(value[0])
-            out.print(table(title, columns, [[*row.values()] if is_named else row for row in value]))
+            yield table(title, columns, [[*row.values()] if is_named else row for row in value])

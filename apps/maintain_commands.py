@@ -35,10 +35,10 @@ from .options import (
     NamespaceOption,
     Now,
     RequireApproval,
+    Shown,
     StoreOption,
-    add_command,
 )
-from .printing import count_table, end, out, print_json, progress, show_calls, show_notes, table
+from .printing import call_line, count_table, end, note_lines, progress, show, table
 
 if TYPE_CHECKING:
     from slowwave.common.types import Community
@@ -49,16 +49,6 @@ NAMED = 8
 """Members that the table shows of each."""
 OUTDATED = "(changed since; the next refresh summarises it again)"
 FLEET_COLUMNS = ("namespace", "state", "calls", "dollars", "changed")
-
-
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    for command in (consolidate, steward, decay, upkeep, sleep, reembed, fleet):
-        add_command(app, command)
-    group = typer.Typer(invoke_without_command=True, help="List communities with names, members and summaries.")
-    group.callback()(communities)
-    add_command(group, refresh)
-    app.add_typer(group, name="communities")
 
 
 def consolidate(
@@ -81,7 +71,7 @@ def consolidate(
     dry_run: DryRun = False,
     place: Place,
     as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Merge facts that say the same, and keep the originals in their history.
 
     A second run changes nothing and costs nothing.
@@ -96,7 +86,7 @@ def consolidate(
     parameters = {"since": since_when, "scope": scope, "mode": cast(Mode, mode), "artifacts": artifacts}
     how = {"require_approval": require_approval, "dry_run": dry_run}
     summary = run_flow(flow, place, as_json, settings=own, **parameters, **how)
-    show_summary(summary, as_json)
+    yield from summary_parts(summary)
     end(summary, "decided", "facts")
 
 
@@ -111,7 +101,7 @@ def steward(
     dry_run: DryRun = False,
     place: Place,
     as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Score facts by their use, archive unused ones, and merge near-duplicates.
 
     Only facts with a low score that were never recalled are archived.
@@ -122,9 +112,9 @@ def steward(
     own = watched(with_flags(place.settings, model).steward, gate)
     how = {"require_approval": require_approval, "dry_run": dry_run}
     summary = run_flow(flow, place, as_json, phases=chosen(phase, SWEEPS), settings=own, **how)
-    show_summary(summary, as_json)
-    if summary["counts"].get("facts pruned") and not dry_run and not as_json:
-        out.print("The archived facts: slowwave archived. Back with: slowwave restore ID", markup=False)
+    yield from summary_parts(summary)
+    if summary["counts"].get("facts pruned") and not dry_run:
+        yield "The archived facts: slowwave archived. Back with: slowwave restore ID"
     end(summary, "decided", "facts")
 
 
@@ -135,21 +125,21 @@ def decay(
     *,
     place: Place,
     as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Archive facts that ended long ago and entities without facts; weaken unused links."""
     from flows.maintenance import decay as flow
 
     how = {"require_approval": require_approval, "dry_run": dry_run}
     summary = run_flow(flow, place, as_json, settings=watched(place.settings.decay, gate), **how)
-    show_summary(summary, as_json)
+    yield from summary_parts(summary)
     end(summary, "moved", "rows")
 
 
-def upkeep(*, place: Place, as_json: JsonOption = False) -> None:
+def upkeep(*, place: Place, as_json: JsonOption = False) -> Shown:
     """Compact the tables, update the indexes, and drop versions that are too old for undo."""
     from flows.maintenance import upkeep as flow
 
-    show_summary(run_flow(flow, place, as_json, settings=place.settings.retention), as_json)
+    return summary_parts(run_flow(flow, place, as_json, settings=place.settings.retention))
 
 
 def sleep(
@@ -167,7 +157,7 @@ def sleep(
     now: Now = None,
     place: Place,
     as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Run all phases of a night, one after the other. A phase that makes recall worse is undone."""
     from flows.nights import NIGHT
     from flows.nights import sleep as flow
@@ -175,7 +165,7 @@ def sleep(
     settings = nightly_settings(place, model, gate)
     how = {"require_approval": require_approval, "dry_run": dry_run, "now": checked_time(now)}
     summary = run_flow(flow, place, as_json, phases=chosen(phase, NIGHT), settings=settings, **how)
-    show_summary(summary, as_json)
+    yield from summary_parts(summary)
     end(summary, "done", "phases")
 
 
@@ -203,7 +193,7 @@ def run_flow(
             return asyncio.run(cast(Any, flow(namespace=place.namespace, store=place.uri, **parameters)))
     except RecallFell as fell:
         if not quiet and "counts" in fell.measured:
-            show_summary(dict(fell.measured), as_json=False)
+            show(summary_parts(dict(fell.measured)), as_json=False)
         raise
 
 
@@ -221,23 +211,21 @@ def watched(settings: W, gate: bool | None) -> W:
     return settings.model_copy(update={"gate": settings.gate.model_copy(update={"enabled": gate})})
 
 
-def show_summary(summary: dict[str, Any], as_json: bool) -> None:
-    """Show the counts and decisions of a run, for a person or as JSON."""
+def summary_parts(summary: dict[str, Any]) -> Shown:
+    """The summary of a run, and its counts, decisions, cost and notes for a person."""
     from tasks.runtime.run_pages import SHOWN
 
-    if as_json:
-        print_json(summary)
-        return
+    yield summary
     is_dry = summary.get("dry_run", False)
-    out.print(count_table(summary))
+    yield count_table(summary)
     if summary["decisions"]:
         columns = ("decision", "fact", "reason")
         rows = [[row[name] for name in columns] for row in summary["decisions"]]
         is_cut = len(rows) == SHOWN and not is_dry
         more = f"The first {len(rows)}; all of them: slowwave why {summary['run']}" if is_cut else ""
-        out.print(table("Decisions", columns, rows, more))
-    show_calls(summary["llm"])
-    show_notes(summary)
+        yield table("Decisions", columns, rows, more)
+    yield call_line(summary["llm"])
+    yield from note_lines(summary)
 
 
 def communities(
@@ -247,20 +235,22 @@ def communities(
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
 ) -> None:
-    """List communities: groups of related entities with a name and a summary, the largest first."""
+    """List communities with names, members and summaries."""
     context.obj = (store, namespace, as_json)
-    if context.invoked_subcommand is not None:
-        return
-    with OpenMemory(Place.of(store, namespace)) as memory:
+    if context.invoked_subcommand is None:
+        show(_communities(Place.of(store, namespace), limit), as_json)
+
+
+def _communities(place: Place, limit: int) -> Shown:
+    with OpenMemory(place) as memory:
         total, found = memory.communities(limit)
-    if as_json:
-        print_json({"total": total, "communities": [one.as_json() for one in found]})
-    elif not found:
-        out.print("No communities were found yet. Find them with: slowwave communities refresh")
-    else:
-        caption = f"{len(found)} of {total}; the story of one: slowwave why ID"
-        columns = ("name", "count", "about", "members", "id")
-        out.print(table("Communities", columns, list(map(_community_cells, found)), caption))
+    yield {"total": total, "communities": found}
+    if not found:
+        yield "No communities were found yet. Find them with: slowwave communities refresh"
+        return
+    caption = f"{len(found)} of {total}; the story of one: slowwave why ID"
+    columns = ("name", "count", "about", "members", "id")
+    yield table("Communities", columns, list(map(_community_cells, found)), caption)
 
 
 def _community_cells(one: Community) -> tuple[str, int, str, str, str]:
@@ -270,7 +260,7 @@ def _community_cells(one: Community) -> tuple[str, int, str, str, str]:
     return one.name, one.size, about, f"{named}{more}", short_id(one.id)
 
 
-def refresh(
+def communities_refresh(
     context: typer.Context,
     *,
     model: ModelFlags,
@@ -279,7 +269,7 @@ def refresh(
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Compute communities again and summarise those that changed. The others cost nothing."""
     from flows.maintenance import communities as flow
 
@@ -288,7 +278,7 @@ def refresh(
     as_json = as_json or json_before
     own = watched(with_flags(place.settings, model).communities, gate)
     summary = run_flow(flow, place, as_json, settings=own, dry_run=dry_run)
-    show_summary(summary, as_json)
+    yield from summary_parts(summary)
     end(summary, "summarised", "communities")
 
 
@@ -304,13 +294,12 @@ def reembed(
     *,
     place: Place,
     as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Change the embedding model of all rows in one commit. No language model is called."""
     from flows.oversight import reembed as flow
 
     parameters = {"embedder": embedder or place.settings.embedder, "dry_run": dry_run}
-    summary = run_flow(flow, place, as_json, settings=watched(place.settings.reembed, gate), **parameters)
-    show_summary(summary, as_json)
+    return summary_parts(run_flow(flow, place, as_json, settings=watched(place.settings.reembed, gate), **parameters))
 
 
 def fleet(
@@ -328,7 +317,7 @@ def fleet(
         str, typer.Option("--namespace", metavar="PATTERN", help="Which memories: a pattern such as 'tenant-*'.")
     ] = "*",
     as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Run a night in each of many namespaces, several at a time. Budgets count for each namespace."""
     from flows.nights import NIGHT
     from flows.nights import fleet as flow
@@ -338,26 +327,13 @@ def fleet(
     given = {} if width is None else {"width": width}
     own = parse_settings({"fleet": place.settings.fleet.model_dump() | given}, "the command line").fleet
     settings = FleetSettings(**own.model_dump(), sleep=nightly)
-    parameters: dict[str, Any] = {"phases": chosen(phase, NIGHT), "settings": settings, "dry_run": dry_run}
-    with progress(quiet=as_json):
-        summary: dict[str, Any] = asyncio.run(cast(Any, flow(namespace=namespace, store=place.uri, **parameters)))
-    if as_json:
-        print_json(summary)
-    else:
-        rows = [
-            (
-                row["namespace"],
-                row["state"],
-                row["calls"],
-                f"{row['usd']:.4f}",
-                row["error"] or row["changed"] or "nothing",
-            )
-            for row in summary["namespaces"]
-        ]
-        more = (
-            "A dry run: nothing was written."
-            if dry_run
-            else "Each is a run of its memory: slowwave runs --namespace NAME"
-        )
-        out.print(table(f"Fleet: {summary['state']}", FLEET_COLUMNS, rows, more))
+    summary = run_flow(flow, place, as_json, phases=chosen(phase, NIGHT), settings=settings, dry_run=dry_run)
+    yield summary
+    rows = [
+        (row["namespace"], row["state"], row["calls"], f"{row['usd']:.4f}", row["error"] or row["changed"] or "nothing")
+        for row in summary["namespaces"]
+    ]
+    each = "Each is a run of its memory: slowwave runs --namespace NAME"
+    more = "A dry run: nothing was written." if dry_run else each
+    yield table(f"Fleet: {summary['state']}", FLEET_COLUMNS, rows, more)
     end(summary, "done", "namespaces")

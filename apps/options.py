@@ -1,15 +1,22 @@
-"""The options that commands share, each once; and commands whose parameters are made from several of them."""
+"""The options that commands share, each once; and how a function becomes a command.
+
+A command is a function that yields: first the document of `--json`, then what a person sees (`Shown`).
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal, NewType
 
 import typer
 
 from .configuration import Place
+from .printing import show
+
+Shown = Iterator[Any]
+"""The document of a command, then the lines, tables and asides for a person."""
 
 StoreOption = Annotated[
     str | None, typer.Option("--store", metavar="URI", help="The store; default ./memory or $SLOWWAVE_STORE.")
@@ -70,21 +77,31 @@ def _model_flags(
 _MADE: Mapping[object, Callable[..., Any]] = {Place: _place, ModelFlags: _model_flags}
 
 
-def add_command(app: typer.Typer, function: Callable[..., None], name: str | None = None) -> None:
-    """Add a command. A parameter of type `Place` or `ModelFlags` stands for the options that it is made from."""
+def command_of(function: Callable[..., Any]) -> Callable[..., None]:
+    """What Typer calls. A parameter of type `Place` or `ModelFlags` stands for the options that it is made from.
+
+    One that returns `Shown` takes `--json`, whether it has a parameter for it or not.
+    """
     signature = inspect.signature(function, eval_str=True)
+    is_shown = signature.return_annotation == Shown
     makers = {each.name: _MADE[each.annotation] for each in signature.parameters.values() if each.annotation in _MADE}
     taken: dict[str, inspect.Parameter] = {}
     for key, each in signature.parameters.items():
         own = inspect.signature(makers[key], eval_str=True).parameters if key in makers else {key: each}
         taken |= {option: parameter.replace(kind=parameter.KEYWORD_ONLY) for option, parameter in own.items()}
+    if is_shown:
+        json = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=JsonOption)
+        taken.setdefault("as_json", json)
 
     @functools.wraps(function)
     def command(**given: Any) -> None:
+        as_json = given.get("as_json", False)
         for made, maker in makers.items():
             given[made] = maker(**{option: given.pop(option) for option in inspect.signature(maker).parameters})
-        function(**given)
+        done = function(**{key: value for key, value in given.items() if key in signature.parameters})
+        if is_shown:
+            show(done, as_json)
 
     command.__signature__ = signature.replace(parameters=[*taken.values()])  # type: ignore[attr-defined]
     command.__annotations__ = {key: option.annotation for key, option in taken.items()}
-    app.command(name or function.__name__)(command)
+    return command

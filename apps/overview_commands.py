@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,10 +16,12 @@ from slowwave.integrations.python_api import OpenMemory
 
 from .configuration import Place
 from .maintain_commands import run_flow
-from .options import JsonOption, StoreOption, add_command
-from .printing import err, marked_statement, out, print_json, table, validity
+from .options import JsonOption, Shown, StoreOption
+from .printing import Aside, Whole, marked_statement, table, validity
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from recall.groups import Profiles
 
 STATS = {
@@ -56,70 +58,52 @@ USE = {
 LIMIT = 10
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    for command in (stats, quality, aspects, report):
-        add_command(app, command)
-
-
-def stats(*, place: Place, as_json: JsonOption = False) -> None:
+def stats(*, place: Place) -> Shown:
     """Show the size of the memory and the cost of the models."""
     from recall.overview import stats as count
     from slowwave.lifecycle.pruning_and_eviction import quoted_messages
 
     counted = count(place.store(), datetime.now(UTC))
-    if as_json:
-        print_json(counted)
-        return
+    yield counted
     flat = {**counted, **counted["facts"], **counted["llm"]}
     rows = [(label, flat[key]) for key, label in STATS.items() if flat[key] or key in ALWAYS]
-    out.print(table(f"Memory {place.namespace!r}", ("what", "count"), rows))
+    yield table(f"Memory {place.namespace!r}", ("what", "count"), rows)
     if quoted := counted["quoted"]:
-        out.print(f"{quoted_messages(quoted)}; slowwave ingest --reread reads them.", soft_wrap=True)
+        yield Whole(f"{quoted_messages(quoted)}; slowwave ingest --reread reads them.")
 
 
 def quality(
     limit: Annotated[int, typer.Option("--limit", min=0, help="How many refused messages to show.")] = 20,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Show which messages were refused, by which gate and why, and how recalls influence what is kept."""
     from recall.overview import quality as assess
 
     found = assess(place.store(), place.settings.steward, place.settings.recall.min_quality)
-    if as_json:
-        print_json(found)
-        return
+    yield found
     messages = Counter[str]()
     for state, count in found["messages"].items():
         messages[MESSAGES.get(state, "refused by a gate")] += count
-    out.print(table("Messages", ("state", "count"), list(messages.items())))
+    yield table("Messages", ("state", "count"), list(messages.items()))
     if gates := found["gates"]:
         rows = [(g["gate"], g["refused"], g["mean_length"], (g["example"] or "")[:80], g["reason"]) for g in gates]
-        out.print(table("Gates", ("gate", "count", "mean length", "for example", "reason"), rows))
+        yield table("Gates", ("gate", "count", "mean length", "for example", "reason"), rows)
     else:
-        out.print("No gate has refused anything yet.")
+        yield "No gate has refused anything yet."
     use = {"retrieval_events": found["retrieval_events"], **found["use"]}
-    out.print(table("Use", ("what", "count"), [(label, use[key]) for key, label in USE.items()]))
+    yield table("Use", ("what", "count"), [(label, use[key]) for key, label in USE.items()])
     if use["top_facts"]:
         columns = ("statement", "hit_count", "avg_retrieval_score", "quality_score", "last_retrieved_at")
         rows = [(*(fact[name] for name in columns), short_id(fact["id"])) for fact in use["top_facts"]]
-        out.print(table("Recalled most", ("fact", "count", "cosine", "score", "last", "id"), rows))
+        yield table("Recalled most", ("fact", "count", "cosine", "score", "last", "id"), rows)
     if found["common_first_words"]:
         words = ", ".join(f"{word} ({times})" for word, times in found["common_first_words"].items())
-        out.print(f"What is refused begins with: {words}", markup=False)
-    shown = found["refusals"][:limit]
-    if shown:
-        out.print(
-            table(
-                "Refused",
-                ("gate", "reason", "text"),
-                [(r["gate"], r["reason"], (r["excerpt"] or "")[:100]) for r in shown],
-            )
-        )
+        yield f"What is refused begins with: {words}"
+    if shown := [(r["gate"], r["reason"], (r["excerpt"] or "")[:100]) for r in found["refusals"][:limit]]:
+        yield table("Refused", ("gate", "reason", "text"), shown)
     if len(found["refusals"]) > len(shown):
-        err.print(f"…and {len(found['refusals']) - len(shown)} more; --limit or --json shows them.")
+        yield Aside(f"…and {len(found['refusals']) - len(shown)} more; --limit or --json shows them.")
 
 
 def aspects(
@@ -132,21 +116,18 @@ def aspects(
         list[str] | None,
         typer.Option("--namespace", metavar="NAME", help="Which memory inside the store; may be repeated."),
     ] = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Show how much is known about each aspect of a life (0 to 100), or the facts about one."""
     place = Place.of(store, "default")
     names = _names(place, namespace, all_namespaces)
-    if aspect is not None:
-        if len(names) > 1 or stored:
-            raise UnusableInput("The facts of an aspect are shown of one namespace, as they are now.", "Ask for one.")
-        _show_facts_of_aspect(Place(place.uri, names[0], place.settings), aspect, limit, as_json)
+    if aspect is None:
+        known = _known(place, names, stored)
+        yield known
+        yield from _aspect_lines(known)
         return
-    known = _known(place, names, stored)
-    if as_json:
-        print_json(known.as_json())
-    else:
-        _show_aspects(known)
+    if len(names) > 1 or stored:
+        raise UnusableInput("The facts of an aspect are shown of one namespace, as they are now.", "Ask for one.")
+    yield from _facts_of_aspect(Place(place.uri, names[0], place.settings), aspect, limit)
 
 
 def _names(place: Place, named: Sequence[str] | None, everything: bool) -> list[str]:
@@ -171,7 +152,7 @@ def _known(place: Place, names: Sequence[str], is_stored: bool) -> Profiles:
     return Profiles(profile, {names[0]: profile})
 
 
-def _show_aspects(known: Profiles) -> None:
+def _aspect_lines(known: Profiles) -> Iterator[RenderableType]:
     """A row for each aspect: its score of 100, and that of each namespace where there are several."""
     from slowwave.facts.aspects import shown  # imports Polars
 
@@ -184,29 +165,27 @@ def _show_aspects(known: Profiles) -> None:
     title = f"{len(names)} memories together, and the score of each" if names else "What is known, of 100"
     at = max((row.scored_at for row in known.together if row.scored_at), default=None)
     scored = f"scored at {at:%Y-%m-%d %H:%M}" if at else "never scored: a run that learns something does it"
-    out.print(table(title, ("aspect", "category", "score", "facts", "entities", *names), rows, scored))
+    yield table(title, ("aspect", "category", "score", "facts", "entities", *names), rows, scored)
     if not any(row.facts for row in known.together):
-        err.print("No fact touches any aspect yet: slowwave ingest PATH learns some.")
+        yield Aside("No fact touches any aspect yet: slowwave ingest PATH learns some.")
 
 
-def _show_facts_of_aspect(place: Place, slug: str, limit: int, as_json: bool) -> None:
+def _facts_of_aspect(place: Place, slug: str, limit: int) -> Shown:
     from slowwave.facts.aspects import aspect_named
 
     aspect, now = aspect_named(slug), datetime.now(UTC)
     with OpenMemory(place) as memory:
         total, facts = memory.facts_with_aspect(aspect.slug, limit, now=now)
-    if as_json:
-        print_json({"aspect": aspect.as_json(), "total": total, "facts": [fact.as_json() for fact in facts]})
-        return
+    yield {"aspect": aspect, "total": total, "facts": facts}
     if not facts:
-        out.print(f"Nothing is known that touches {aspect.display_name}.", markup=False)
+        yield f"Nothing is known that touches {aspect.display_name}."
         return
     rows = [
         (marked_statement(fact, now), fact.confidence, validity(fact.valid_from, fact.valid_to), short_id(fact.id))
         for fact in facts
     ]
     caption = f"…and {total - len(facts)} more: --limit" if total > len(facts) else ""
-    out.print(table(aspect.display_name, ("fact", "confidence", "valid", "id"), rows, caption))
+    yield table(aspect.display_name, ("fact", "confidence", "valid", "id"), rows, caption)
 
 
 def report(
@@ -219,21 +198,19 @@ def report(
     *,
     place: Place,
     as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Report entities to split, duplicates, unread entities and doubtful facts. Changes nothing."""
     from flows.oversight import report as flow
 
     document = run_flow(flow, place, as_json, stale_days=stale_days, settings=place.settings.report)
-    if as_json:
-        print_json(document)
-    else:
-        _show_report(document, limit, place.locale)
+    yield document
+    yield from _report_lines(document, limit, place.locale)
 
 
-def _show_report(document: Mapping[str, Any], limit: int, locale: Locale) -> None:
+def _report_lines(document: Mapping[str, Any], limit: int, locale: Locale) -> Iterator[RenderableType]:
     from slowwave.review.report import counts, sections, verdict
 
-    out.print(table(f"Consolidation report, {document['generated_at'][:10]}", ("what", "count"), counts(document)))
+    yield table(f"Consolidation report, {document['generated_at'][:10]}", ("what", "count"), counts(document))
     said = set[str]()
     for section in sections(document, limit):
         rows = [
@@ -244,16 +221,12 @@ def _show_report(document: Mapping[str, Any], limit: int, locale: Locale) -> Non
         hidden = f"… and {more} more: --limit {section.count}\n" if more else ""
         following = [each for each in section.following if each not in said]
         said |= {*following}
-        out.print(table(section.title, section.columns, rows, hidden + "\n".join(following)))
+        yield table(section.title, section.columns, rows, hidden + "\n".join(following))
     if document["proposals"]:
-        out.print(
-            f"Proposed: {len(document['proposals'])} splits. Take that back: slowwave undo {document['run']}",
-            markup=False,
-        )
-    for note in document["notes"]:
-        out.print(note, markup=False)
+        yield f"Proposed: {len(document['proposals'])} splits. Take that back: slowwave undo {document['run']}"
+    yield from document["notes"]
     if line := verdict(document):
-        out.print(line, markup=False)
+        yield line
 
 
 def _cell(column: str, cell: Any, locale: Locale) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,14 +14,15 @@ from slowwave.common.text import short_id
 from slowwave.integrations.python_api import OpenMemory
 
 from .configuration import Place
-from .options import DryRun, EntityName, JsonOption, Limit, Yes, add_command
-from .printing import check_that_somebody_can_answer, err, out, print_json, show_undo, table
+from .options import DryRun, EntityName, JsonOption, Limit, Shown, Yes
+from .printing import Aside, check_that_somebody_can_answer, out, table, undo_line
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from slowwave.common.types import Added, DuplicatePair, DuplicateReport, Outcome
     from tasks.entities.retirement import Restored
     from tasks.people.forgetting import Report
-    from tasks.runtime.runs import Run
 
 SHOWN = 50
 LISTED = 20
@@ -32,32 +33,19 @@ BEYOND = (
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    for command in (duplicates, observe, retire, archived, restore, forget):
-        add_command(app, command)
-
-
-def archived(
-    limit: Limit = SHOWN,
-    *,
-    place: Place,
-    as_json: JsonOption = False,
-) -> None:
+def archived(limit: Limit = SHOWN, *, place: Place) -> Shown:
     """List archived facts, the latest first. All of them can be restored."""
     from recall.history import archived as look_up
 
     total, shown = look_up(place.store().snapshot(), limit)
-    if as_json:
-        print_json({"total": total, "facts": [asdict(fact) for fact in shown]})
-        return
+    yield {"total": total, "facts": shown}
     if not shown:
-        out.print("No fact is archived. Archived entities: slowwave entities --all", markup=False)
+        yield "No fact is archived. Archived entities: slowwave entities --all"
         return
     rows = [(fact.statement, fact.reason, fact.at, fact.score, short_id(fact.id)) for fact in shown]
     caption = f"…and {total - len(shown)} more: --limit" if total > len(shown) else ""
-    out.print(table("What can be restored", ("fact", "reason", "left", "score", "id"), rows, caption))
-    out.print("Back with: slowwave restore ID", markup=False)
+    yield table("What can be restored", ("fact", "reason", "left", "score", "id"), rows, caption)
+    yield "Back with: slowwave restore ID"
 
 
 def restore(
@@ -66,31 +54,28 @@ def restore(
     dry_run: DryRun = False,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Restore archived facts. Exit code 4 if one is stored again or was replaced."""
     from tasks.entities.retirement import restore as bring_back
 
     mine = place.run("restore")
     restored = bring_back(mine, ids or (), run, dry_run=dry_run)
-    if as_json:
-        facts = [{"id": fact, "statement": statement} for fact, statement in restored.facts]
-        stay = [{"id": fact, "statement": text, "reason": reason} for fact, text, reason in restored.refused]
-        print_json({"run": None if dry_run else mine.id, "dry_run": dry_run, "restored": facts, "refused": stay})
-    else:
-        _show_restored(restored, "Would restore" if dry_run else "Restored")
-        if not dry_run:
-            out.print(f"Away again with: slowwave undo {mine.id}", markup=False)
+    facts = [{"id": fact, "statement": statement} for fact, statement in restored.facts]
+    stay = [{"id": fact, "statement": text, "reason": reason} for fact, text, reason in restored.refused]
+    yield {"run": None if dry_run else mine.id, "dry_run": dry_run, "restored": facts, "refused": stay}
+    yield from _restored_lines(restored, "Would restore" if dry_run else "Restored")
+    if not dry_run:
+        yield f"Away again with: slowwave undo {mine.id}"
     if restored.refused:
         raise typer.Exit(Refused.exit_code)
 
 
-def _show_restored(restored: Restored, title: str) -> None:
+def _restored_lines(restored: Restored, title: str) -> Iterator[RenderableType]:
     rows = [(statement, short_id(fact)) for fact, statement in restored.facts[:SHOWN]]
     more = len(restored.facts) - len(rows)
-    out.print(table(f"{title} {len(restored.facts)} facts", ("fact", "id"), rows, f"…and {more} more" if more else ""))
+    yield table(f"{title} {len(restored.facts)} facts", ("fact", "id"), rows, f"…and {more} more" if more else "")
     for fact, statement, reason in restored.refused:
-        err.print(f"Not restored: “{statement}” ({short_id(fact)}). {reason}", markup=False)
+        yield Aside(f"Not restored: “{statement}” ({short_id(fact)}). {reason}")
 
 
 def duplicates(
@@ -110,20 +95,18 @@ def duplicates(
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many pairs to show; all are counted.")] = 1000,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """List observations of an entity that look alike. Changes nothing."""
     with OpenMemory(place) as memory:
         report = memory.duplicates(entity, threshold, containment, limit=limit)
-    if as_json:
-        print_json(report.as_json())
-    elif not report.pairs:
-        out.print(f"None of the {report.total_observations} observations of {report.entity} look alike.", markup=False)
+    yield report
+    if report.pairs:
+        yield from _duplicate_lines(report)
     else:
-        _show_duplicates(report)
+        yield f"None of the {report.total_observations} observations of {report.entity} look alike."
 
 
-def _show_duplicates(report: DuplicateReport) -> None:
+def _duplicate_lines(report: DuplicateReport) -> Iterator[RenderableType]:
     title = f"{report.entity}: {report.duplicates_found} pairs of {report.total_observations} observations look alike"
     rows = [
         (n, cell, short_id(side.id), _seen(pair) if side is pair.a else "")
@@ -132,12 +115,12 @@ def _show_duplicates(report: DuplicateReport) -> None:
     ]
     more = report.duplicates_found - min(SHOWN, len(report.pairs))
     caption = f"… and {more} more pairs: --json" if more > 0 else ""
-    out.print(table(title, ("#", "observation", "id", "alike by"), rows, caption))
+    yield table(title, ("#", "observation", "id", "alike by"), rows, caption)
     groups = [(n, len(group), ", ".join(short_id(each.id) for each in group[:12]) + (" …" if len(group) > 12 else ""))
               for n, group in enumerate(report.clusters[:SHOWN], 1)]  # fmt: skip
-    out.print(table("What belongs together", ("#", "count", "ids"), groups))
-    out.print(f"To let one go: slowwave retire {report.entity!r} ID", markup=False)
-    out.print("To leave that to somebody else: the same with --propose; slowwave review list", markup=False)
+    yield table("What belongs together", ("#", "count", "ids"), groups)
+    yield f"To let one go: slowwave retire {report.entity!r} ID"
+    yield "To leave that to somebody else: the same with --propose; slowwave review list"
 
 
 def _seen(pair: DuplicatePair) -> str:
@@ -152,33 +135,29 @@ def observe(
     create: Annotated[bool, typer.Option("--create", help="Create the entity if it is unknown.")] = False,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Add observations to an entity. Known texts are skipped. Exit code 4 if one is refused."""
     from tasks.people.observations import observe as add
 
     settings = place.settings.ingest
     run = place.run("observe", makes_store=True)
     added = add(run, entity, texts, settings, entity_type=type, create=create)
-    if as_json:
-        print_json({"run": run.id, **asdict(added)})
-    else:
-        _show_added(added)
-        if added.is_new or any(each.outcome in ("added", "confirmed", "waiting") for each in added.outcomes):
-            show_undo(run.id, run.namespace)
+    yield {"run": run.id, **asdict(added)}
+    yield from _added_lines(added)
+    if added.is_new or any(each.outcome in ("added", "confirmed", "waiting") for each in added.outcomes):
+        yield undo_line(run.id, run.namespace)
     if any(each.outcome == "refused" for each in added.outcomes):
         raise typer.Exit(Refused.exit_code)
 
 
-def _show_added(added: Added) -> None:
+def _added_lines(added: Added) -> Iterator[RenderableType]:
     rows = [(each.content, each.outcome, short_id(each.fact_id or ""), _remark(each)) for each in added.outcomes]
-    out.print(
-        table(f"{added.entity}{' (new)' if added.is_new else ''}", ("observation", "outcome", "id", "remark"), rows)
-    )
+    title = f"{added.entity}{' (new)' if added.is_new else ''}"
+    yield table(title, ("observation", "outcome", "id", "remark"), rows)
     if added.redacted:
-        err.print(f"Secrets were taken out of {added.redacted} of them.")
+        yield Aside(f"Secrets were taken out of {added.redacted} of them.")
     if any(each.outcome == "waiting" for each in added.outcomes):
-        err.print("What waits is decided with: slowwave review list")
+        yield Aside("What waits is decided with: slowwave review list")
 
 
 def _remark(each: Outcome) -> str:
@@ -199,44 +178,32 @@ def retire(
     dry_run: DryRun = False,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Retire observations of an entity: they move to the archive, and return with undo."""
     from recall.entities import find_entity
+    from recall.proposals import summary_of
     from tasks.people.observations import retire as let_go
+    from tasks.people.review_runs import leave_deletion
 
     meant = find_entity(place.store().snapshot(), datetime.now(UTC), entity)
     run = place.run("retire")
     if propose and not dry_run:
-        _propose(run, meant.id, ids, reason, as_json)
+        made, snapshot = leave_deletion(run, meant.id, ids, reason)
+        yield {"run": run.id, "proposal": made}
+        yield from summary_of(snapshot, made)
+        yield f"It waits as {made.id}. Nothing is retired yet."
+        yield f"Approve: slowwave review approve {short_id(made.id)}"
         return
     retired = let_go(run, meant.id, ids, dry_run=dry_run)
-    if as_json:
-        facts = [{"id": fact, "content": content} for fact, content in retired.facts]
-        done = {"run": None if dry_run else run.id, "dry_run": dry_run, "entity": meant.name, "entity_id": meant.id}
-        print_json({**done, "retired": facts, "flags_cleared": list(retired.flags_cleared)})
-        return
+    facts = [{"id": fact, "content": content} for fact, content in retired.facts]
+    done = {"run": None if dry_run else run.id, "dry_run": dry_run, "entity": meant.name, "entity_id": meant.id}
+    yield {**done, "retired": facts, "flags_cleared": retired.flags_cleared}
     rows = [(content, short_id(fact)) for fact, content in retired.facts]
     cleared = len(retired.flags_cleared)
     caption = f"{cleared} facts that looked like them are no longer marked as similar" if cleared else ""
     verb = "Would retire" if dry_run else "Retired"
-    out.print(table(f"{verb} observations of {meant.name}", ("observation", "id"), rows, caption))
-    if not dry_run:
-        show_undo(run.id, run.namespace)
-
-
-def _propose(run: Run, entity_id: str, ids: Sequence[str], reason: str, as_json: bool) -> None:
-    from recall.proposals import summary_of
-    from tasks.people.review_runs import leave_deletion
-
-    made, snapshot = leave_deletion(run, entity_id, ids, reason)
-    if as_json:
-        print_json({"run": run.id, "proposal": made.as_json()})
-        return
-    for line in summary_of(snapshot, made):
-        out.print(line, markup=False)
-    out.print(f"It waits as {made.id}. Nothing is retired yet.", markup=False)
-    out.print(f"Approve: slowwave review approve {short_id(made.id)}", markup=False)
+    yield table(f"{verb} observations of {meant.name}", ("observation", "id"), rows, caption)
+    yield None if dry_run else undo_line(run.id, run.namespace)
 
 
 def forget(
@@ -255,7 +222,7 @@ def forget(
     *,
     place: Place,
     as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Erase a person or topic from every table, index and older version. There is no undo.
 
     Exit code 1 if a text or a file still names it.
@@ -265,22 +232,19 @@ def forget(
 
     run = place.run("forget")
     meant = find_subject(run, subject, also or (), name or ())
-    if dry_run or not yes:
-        if not dry_run:
-            check_that_somebody_can_answer("--dry-run", as_json=as_json)
+    if dry_run:
         seen = preview(run, meant)
-        if not as_json:
-            _show_plan(seen)
-        elif dry_run:
-            print_json(_as_document(seen, dry_run=True))
-        if dry_run:
-            return
+        yield _as_document(seen, dry_run=True)
+        yield from _plan_lines(seen)
+        return
+    if not yes:
+        check_that_somebody_can_answer("--dry-run", as_json=as_json)
+        for line in _plan_lines(preview(run, meant)):
+            out.print(line, markup=False)
         typer.confirm("Erase all of this, for good?", abort=True, err=True)
     report = erase(run, meant)
-    if as_json:
-        print_json(_as_document(report, dry_run=False))
-    else:
-        _show_proof(report, place.namespace)
+    yield _as_document(report, dry_run=False)
+    yield from _proof_lines(report, place.namespace)
     if report.left:
         raise typer.Exit(1)
 
@@ -304,22 +268,18 @@ def _as_document(report: Report, *, dry_run: bool) -> dict[str, Any]:
     }
 
 
-def _show_plan(report: Report) -> None:
+def _plan_lines(report: Report) -> Iterator[RenderableType]:
     subject, plan = report.subject, report.plan
-    out.print(f"Names: {', '.join(subject.names.listed)}", markup=False)
+    yield f"Names: {', '.join(subject.names.listed)}"
     if plan.entities:
         more = len(plan.entities) - LISTED
         listed = ", ".join(plan.entities[:LISTED]) + (f" … and {more} more" if more > 0 else "")
-        out.print(f"Entities that go, because they are it or their name holds it: {listed}", markup=False)
+        yield f"Entities that go, because they are it or their name holds it: {listed}"
     if subject.is_past:
-        out.print("Only older versions still have it.")
-    _show_rows(report)
-    out.print(
-        f"{report.versions} older versions go too: no run up to now can be undone afterwards, nor can this.",
-        style="bold",
-    )
-    for note in report.notes:
-        out.print(note, markup=False)
+        yield "Only older versions still have it."
+    yield _row_table(report)
+    yield f"{report.versions} older versions go too: no run up to now can be undone afterwards, nor can this."
+    yield from report.notes
 
 
 def _rows(report: Report) -> list[tuple[str, int, int]]:
@@ -328,25 +288,23 @@ def _rows(report: Report) -> list[tuple[str, int, int]]:
     return [(each, removed.get(each, 0), struck.get(each, 0)) for each in sorted({*removed, *struck})]
 
 
-def _show_rows(report: Report) -> None:
+def _row_table(report: Report) -> RenderableType:
     rows = [[cell or "" for cell in row] for row in _rows(report)]
-    out.print(table("Rows", ("table", "removed", "changed"), rows))
+    return table("Rows", ("table", "removed", "changed"), rows)
 
 
-def _show_proof(report: Report, namespace: str) -> None:
+def _proof_lines(report: Report, namespace: str) -> Iterator[RenderableType]:
     if report.plan.entities:
-        out.print(f"Entities that went: {', '.join(report.plan.entities[:LISTED])}", markup=False)
-    _show_rows(report)
+        yield f"Entities that went: {', '.join(report.plan.entities[:LISTED])}"
+    yield _row_table(report)
     texts = sum(report.rows_before.values())
-    out.print(f"{report.versions} older versions and {report.files_dropped} files are gone.")
-    out.print(f"Texts that named it before: {texts}. Now every text of every version was read, and every file is new.")
+    yield f"{report.versions} older versions and {report.files_dropped} files are gone."
+    yield f"Texts that named it before: {texts}. Now every text of every version was read, and every file is new."
     if report.words:
-        out.print(f"Longer words that have it inside, and stay: {', '.join(report.words[:LISTED])}", markup=False)
-    for note in (*report.notes, *BEYOND):
-        out.print(note, markup=False)
-    if not report.left:
-        out.print(f"Nothing in the namespace {namespace!r} names it any more.", style="bold")
-        return
-    err.print("It is still named in:", style="bold red")
-    for place in report.left:
-        err.print(f"  {place}", markup=False)
+        yield f"Longer words that have it inside, and stay: {', '.join(report.words[:LISTED])}"
+    yield from (*report.notes, *BEYOND)
+    if report.left:
+        yield Aside("It is still named in:")
+        yield from (Aside(f"  {place}") for place in report.left)
+    else:
+        yield f"Nothing in the namespace {namespace!r} names it any more."

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -60,8 +61,28 @@ class SafeConsole(Console):
             yield part if is_plain else Segment(printable(part.text), part.style)
 
 
-out = SafeConsole(highlight=False)
-err = SafeConsole(stderr=True, highlight=False)
+out = SafeConsole(highlight=False, emoji=False)
+err = SafeConsole(stderr=True, highlight=False, emoji=False)
+
+
+class Aside(str):
+    """A line on standard error: it is no part of the answer."""
+
+
+class Whole(str):
+    """A line that is not broken at the width of the terminal, such as a command to copy."""
+
+
+def show(parts: Iterator[Any], as_json: bool) -> None:
+    """Print what a command yields: the first part as JSON, or all others for a person; None is nothing."""
+    document = next(parts)
+    if as_json:
+        print_json(document)
+    for part in parts:
+        if as_json or part is None:
+            continue
+        terminal = err if isinstance(part, Aside) else out
+        terminal.print(str(part) if isinstance(part, str) else part, markup=False, soft_wrap=isinstance(part, Whole))
 
 
 def print_json(document: Any) -> None:
@@ -76,17 +97,14 @@ def json_text(document: Any, takes_unicode: bool = True) -> str:
     return _HIDDEN.sub(lambda hidden: json.dumps(hidden[0])[1:-1], text)
 
 
-def print_text(text: str, end: str = "\n") -> None:
-    """Text as it is, for pipes and pages: no table, no markup, no line broken."""
-    print(printable(text), end=end)
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, set | frozenset | tuple):
         return sorted(value)
-    return str(value)
+    if hasattr(value, "as_json"):
+        return value.as_json()
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "") -> RenderableType:
@@ -197,28 +215,24 @@ def count_table(summary: Mapping[str, Any]) -> RenderableType:
     return table(title, ("what", "count"), list(counts.items())) if counts else Text(printable(title), style="bold")
 
 
-def show_issues(issues: Sequence[str], terminal: SafeConsole) -> None:
-    """Show the first losses, omissions and changes of form in the input."""
-    for issue in issues[:LISTED_ISSUES]:
-        terminal.print(f"  {issue}", markup=False)
+def issue_lines(issues: Sequence[str]) -> Iterator[str]:
+    """The first losses, omissions and changes of form in the input."""
+    yield from (f"  {issue}" for issue in issues[:LISTED_ISSUES])
     if len(issues) > LISTED_ISSUES:
-        terminal.print(f"  … and {len(issues) - LISTED_ISSUES} more; see --json")
+        yield f"  … and {len(issues) - LISTED_ISSUES} more; see --json"
 
 
-def show_calls(llm: Mapping[str, Any]) -> None:
-    """Show which model was asked and what that cost, if any was."""
-    if llm["calls"] or llm["from ledger"]:
-        out.print(
-            f"{llm['model']}: {llm['calls']} calls, {llm['from ledger']} from the ledger, {llm['usd']:.4f} dollars"
-        )
+def call_line(llm: Mapping[str, Any]) -> str | None:
+    """Which model was asked and what that cost, if any was."""
+    if not (llm["calls"] or llm["from ledger"]):
+        return None
+    return f"{llm['model']}: {llm['calls']} calls, {llm['from ledger']} from the ledger, {llm['usd']:.4f} dollars"
 
 
-def show_notes(summary: Mapping[str, Any]) -> None:
-    """Show the errors and the notes of a run."""
-    for error in summary["errors"]:
-        err.print(f"  {error}", markup=False, style="red")
-    for line in summary["notes"]:
-        out.print(line, markup=False)
+def note_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    """The errors and the notes of a run."""
+    yield from (Aside(f"  {error}") for error in summary["errors"])
+    yield from summary["notes"]
 
 
 def end(summary: Mapping[str, Any], done: str, undone: str) -> None:
@@ -266,7 +280,7 @@ def progress(quiet: bool = False) -> Iterator[None]:
             yield
 
 
-def show_undo(run: str, namespace: str) -> None:
-    """Print the command that undoes a run."""
+def undo_line(run: str, namespace: str) -> Whole:
+    """The command that undoes a run."""
     place = "" if namespace == "default" else f" --namespace {namespace}"
-    out.print(f"Back with: slowwave undo {run}{place}", markup=False, soft_wrap=True)
+    return Whole(f"Back with: slowwave undo {run}{place}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -19,16 +19,15 @@ from .options import (
     AlsoOption,
     AsOf,
     FactsAtMost,
-    JsonOption,
     KnownAsOf,
     MaxCalls,
     MaxUsd,
     Now,
     OnlyOption,
     Scope,
-    add_command,
+    Shown,
 )
-from .printing import err, out, print_json, print_text, table, three_columns, validity
+from .printing import Aside, Whole, table, three_columns, validity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -54,12 +53,6 @@ OverTime = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    for command in (recall, context, ask):
-        add_command(app, command)
-
-
 def recall(
     query: Annotated[str, typer.Argument(help="A question or a few words.")],
     k: FactsAtMost = None,
@@ -81,8 +74,7 @@ def recall(
     explain: Annotated[bool, typer.Option("--explain", help="Also show the parts of each score.")] = False,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Find the facts that answer a question, with validity and source, and passages of messages."""
     from recall.order import UNLIKELY, is_weak
 
@@ -91,25 +83,23 @@ def recall(
             query, k, scope=scope, as_of=as_of, known_as_of=known_as_of, graph=cast(GraphMode | None, graph),
             only=only, also=also or (), now=now,
         )  # fmt: skip
-        speakers = {} if as_json else memory.speakers(found.facts)
-    if as_json:
-        print_json(found.as_json(explained=explain))
-        return
+        yield found.as_json(explained=explain)
+        speakers = memory.speakers(found.facts)
     if found.is_timed_out:
-        out.print("The memory did not answer in time. Ask again, or raise `recall_timeout_ms` (docs/settings.md).")
+        yield "The memory did not answer in time. Ask again, or raise `recall_timeout_ms` (docs/settings.md)."
     elif not (found.facts or found.passages):
-        out.print(f"{NOTHING_KNOWN} {_way_on(known_as_of)}")
+        yield f"{NOTHING_KNOWN} {_way_on(known_as_of)}"
     if is_weak(found.match):
-        out.print(f"{UNLIKELY} The nearest:")
-    _show_lines(found, speakers, checked_time(as_of), full)
+        yield f"{UNLIKELY} The nearest:"
+    yield from _lines(found, speakers, checked_time(as_of), full)
     if found.facts and explain:
-        out.print(parts_lines(found))
+        yield parts_lines(found)
     if found.uncertain:
         rows = [
             (belief.statement, f"{belief.probability:.2f}", ", ".join(source.message_id for source in belief.evidence))
             for belief in found.uncertain
         ]
-        out.print(table("Not sure yet", ("perhaps", "probability", "said in"), rows))
+        yield table("Not sure yet", ("perhaps", "probability", "said in"), rows)
 
 
 def _way_on(known_as_of: str | None) -> str:
@@ -118,15 +108,15 @@ def _way_on(known_as_of: str | None) -> str:
     return "--known-as-of asks what this memory knew then, and it knows what it reads from the time of `ingest` on."
 
 
-def _show_lines(found: Recollection, speakers: Speakers, at: datetime | None, full: bool) -> None:
+def _lines(found: Recollection, speakers: Speakers, at: datetime | None, full: bool) -> Iterator[RenderableType]:
     if found.facts:
         way_on = "behind each its score and id" if full else "--full shows whole texts, scores and ids"
         took = f"{found.took_ms:.0f} ms; {way_on}"
-        out.print(fact_lines(found.query, found.facts, speakers, took, at, full=full))
+        yield fact_lines(found.query, found.facts, speakers, took, at, full=full)
     if found.passages:
         best = found.passages[: None if full else SHOWN_PASSAGES]
         more = len(found.passages) - len(best)
-        out.print(passage_lines("In messages", best, f"…and {more} more: --full" if more else "", full=full))
+        yield passage_lines("In messages", best, f"…and {more} more: --full" if more else "", full=full)
 
 
 def context(
@@ -142,23 +132,19 @@ def context(
     now: Now = None,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Show the facts for a question as a block of text for a prompt, marked as untrusted.
 
     The block has one dated sentence for each fact, fits into --tokens, and ends where more would hardly answer.
     """
+    from inference.embedding import count_tokens
+
     how: dict[str, Any] = {"k": k, "scope": scope, "as_of": as_of, "only": only, "also": also or (), "now": now}
     with OpenMemory(place) as memory:
         block = memory.context_for(query, tokens, fill=fill, over_time=over_time, **how)
-    if as_json:
-        from inference.embedding import count_tokens
-
-        print_json({"query": query, "context": block, "tokens": count_tokens(block)})
-    elif block:
-        print_text(block)
-    else:
-        err.print(f"Nothing is known about that, nothing fits into {tokens} tokens, or reading took too long.")
+    yield {"query": query, "context": block, "tokens": count_tokens(block)}
+    nothing = f"Nothing is known about that, nothing fits into {tokens} tokens, or reading took too long."
+    yield Whole(block) if block else Aside(nothing)
 
 
 def ask(
@@ -179,31 +165,23 @@ def ask(
     max_calls: MaxCalls = None,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Answer a question from memory with one model call, and show the facts behind the answer."""
     with OpenMemory(place) as memory:
         reply = memory.ask(
             question, tokens, as_of=as_of, known_as_of=known_as_of, scope=scope, also=also or (),
             over_time=over_time, model=llm, max_usd=max_usd, max_calls=max_calls,
         )  # fmt: skip
-        speakers = {} if as_json else memory.speakers(reply.facts)
-    if as_json:
-        print_json(reply.as_json())
-        return
-    _show_reply(reply, speakers)
-
-
-def _show_reply(reply: Reply, speakers: Speakers) -> None:
-    out.print(reply.text, markup=False)
+        yield reply
+        speakers = memory.speakers(reply.facts)
+    yield reply.text
     if reply.facts:
-        out.print(fact_lines("It rests on", reply.facts, speakers))
+        yield fact_lines("It rests on", reply.facts, speakers)
     if reply.passages:
-        out.print(passage_lines("" if reply.facts else "It rests on", reply.passages))
-    for note in reply.notes:
-        err.print(note, markup=False)
+        yield passage_lines("" if reply.facts else "It rests on", reply.passages)
+    yield from map(Aside, reply.notes)
     if reply.model:
-        err.print(f"{reply.model}: {_cost(reply)}", style="dim", markup=False)
+        yield Aside(f"{reply.model}: {_cost(reply)}")
 
 
 def _cost(reply: Reply) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,14 +17,13 @@ from slowwave.common.errors import Refused, UnusableInput
 from slowwave.common.text import short_id
 
 from .configuration import Place, person_name
-from .options import By, JsonOption, Limit, Yes, add_command
-from .printing import err, out, print_json, show_undo, shown, table
+from .options import By, JsonOption, Limit, Shown, Yes
+from .printing import Aside, err, out, shown, table, undo_line
 
 if TYPE_CHECKING:
     from recall.proposals import Proposal, ProposalStory
     from slowwave.review.proposals import Person
-    from tasks.people.review import DecidedProposal
-    from tasks.people.review_runs import Choice
+    from tasks.people.review import Choice, DecidedProposal
     from tasks.runtime.runs import Run
 
 # Proposals in a terminal: the list, one with its changes, and the result of decisions.
@@ -40,11 +39,10 @@ def risk_tier(proposal: Proposal) -> str:
     return f"high: {', '.join(proposal.risks)}" if proposal.is_risky else "low"
 
 
-def print_list(proposals: Sequence[Proposal], total: int, state: str | None) -> None:
+def list_lines(proposals: Sequence[Proposal], total: int, state: str | None) -> RenderableType:
     """One row for each, oldest first."""
     if not proposals:
-        out.print("No proposal waits for a decision." if state == "pending" else "There is no such proposal.")
-        return
+        return "No proposal waits for a decision." if state == "pending" else "There is no such proposal."
     columns = ("id", "risk", "proposed", "action", "title")
     rows = [
         (short_id(each.id), risk_tier(each), each.proposed_at, each.action if state else f"{each.action}, {each.state}",
@@ -54,13 +52,15 @@ def print_list(proposals: Sequence[Proposal], total: int, state: str | None) -> 
     noun, is_one = ("proposal", True) if total == 1 else ("proposals", False)
     what = ("waits" if is_one else "wait") if state == "pending" else state or "in all"
     caption = f"… and {total - len(proposals)} more: --limit" if total > len(proposals) else ""
-    out.print(table(f"{total} {noun} {what}", columns, rows, caption))
+    return table(f"{total} {noun} {what}", columns, rows, caption)
 
 
-def print_proposal(story: ProposalStory, rows: bool = False) -> None:
-    """Print one proposal: in words, or with all rows."""
+def proposal_lines(story: ProposalStory, rows: bool = False) -> Iterator[RenderableType]:
+    """One proposal: in words, or with all rows."""
+    from recall.proposals import OPEN
+
     one = story.proposal
-    out.print(one.title, style="bold", markup=False)
+    yield Text(one.title, style="bold")
     facts = [
         ("id", one.id), ("state", one.state), ("why", one.reason), ("risk", risk_tier(one)),
         ("about", f"{one.subject} ({one.subject_id})" if one.subject_id else one.subject),
@@ -68,29 +68,30 @@ def print_proposal(story: ProposalStory, rows: bool = False) -> None:
         ("decided", f"{shown(one.decided_at)} by {one.decider} ({one.door})" if one.decider else ""),
         ("note", one.note), ("outcome", one.outcome),
     ]  # fmt: skip
-    out.print(table("", ("", ""), [row for row in facts if row[1]]))
-    out.print("What it would change", style="bold")
+    yield table("", ("", ""), [row for row in facts if row[1]])
+    yield Text("What it would change", style="bold")
     lines = story.diff if rows else story.summary
-    for line in lines if rows else lines[:LINES]:
-        out.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
+    yield from map(_inside, lines if rows else lines[:LINES])
     if not rows:
         hidden = f"… and {len(lines) - LINES} more. " if len(lines) > LINES else ""
-        out.print(f"{hidden}Row by row: slowwave review show {short_id(one.id)} --rows", markup=False)
+        yield f"{hidden}Row by row: slowwave review show {short_id(one.id)} --rows"
     is_split = any(name for name, _ in story.observations)
     if story.observations and (rows or not (is_split or len(story.observations) > LINES)):
         asked = [(name, each.statement, short_id(each.id)) for name, each in story.observations]
         columns = ("new entity", "observation", "id")  # the first is empty, and left out, where nothing is split
-        out.print(table("The request", columns, asked, "slowwave review modify changes it"))
+        yield table("The request", columns, asked, "slowwave review modify changes it")
     if story.rests_on:
         premises = [(m.statement, short_id(m.id)) for m in story.rests_on]
-        out.print(_shortened("What it rests on", ("fact", "id"), premises, RESTS, rows))
+        yield _shortened("What it rests on", ("fact", "id"), premises, RESTS, rows)
     if story.evidence:
         quotes = [(each.occurred_at, each.message_id, each.quote) for each in story.evidence]
-        out.print(_shortened("Who said it", ("when", "message", "words"), quotes, RESTS if is_split else QUOTES, rows))
-    from recall.proposals import OPEN
-
+        yield _shortened("Who said it", ("when", "message", "words"), quotes, RESTS if is_split else QUOTES, rows)
     if one.state in OPEN:
-        _print_way_on(story)
+        yield from _way_on(story)
+
+
+def _inside(line: str) -> RenderableType:
+    return Padding(Text(line), (0, 0, 0, 2), expand=False)
 
 
 def _shortened(title: str, columns: Sequence[str], cells: Cells, limit: int, every: bool) -> RenderableType:
@@ -99,34 +100,31 @@ def _shortened(title: str, columns: Sequence[str], cells: Cells, limit: int, eve
     return table(title, columns, cells[: len(cells) - hidden], f"… and {hidden} more: --rows" if hidden else "")
 
 
-def _print_way_on(story: ProposalStory) -> None:
+def _way_on(story: ProposalStory) -> Iterator[RenderableType]:
     from tasks.people.review_runs import what_to_do
 
     name = short_id(story.proposal.id)
-    if story.stale:
-        out.print("It has grown stale, and will be refused:", style="bold red")
-        for each in story.stale[:STALE]:
-            out.print(Padding(Text(each), (0, 0, 0, 2), expand=False))
-        if len(story.stale) > STALE:
-            out.print(f"  … and {len(story.stale) - STALE} more: --json")
-        out.print(what_to_do(story.proposal), markup=False)
+    if not story.stale:
+        yield f"Decide: slowwave review approve {name}, or: slowwave review reject {name}"
         return
-    out.print(f"Decide: slowwave review approve {name}, or: slowwave review reject {name}", markup=False)
+    yield Text("It has grown stale, and will be refused:", style="bold red")
+    yield from map(_inside, story.stale[:STALE])
+    if len(story.stale) > STALE:
+        yield f"  … and {len(story.stale) - STALE} more: --json"
+    yield what_to_do(story.proposal)
 
 
-def print_decided(done: Sequence[DecidedProposal], run: str, namespace: str) -> None:
+def decided_lines(done: Sequence[DecidedProposal], run: str, namespace: str) -> Iterator[RenderableType]:
     """The new state of each proposal, refused ones last, and the command that undoes them."""
     decided = [each for each in done if each.state != "stale"]
     if decided:
-        out.print(
-            table("", ("id", "state", "title"), [(short_id(each.id), each.state, each.title) for each in decided]),
-        )
+        yield table("", ("id", "state", "title"), [(short_id(each.id), each.state, each.title) for each in decided])
     for each in done:
         if each.state == "stale":
-            err.print(f"Refused as stale: {each.title} ({short_id(each.id)})", style="bold", markup=False)
-            err.print(f"  {each.outcome}", markup=False)
+            yield Aside(f"Refused as stale: {each.title} ({short_id(each.id)})")
+            yield Aside(f"  {each.outcome}")
     if decided:
-        show_undo(run, namespace)
+        yield undo_line(run, namespace)
 
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID…", help="Proposals, by the ids that tables show.")]
@@ -136,16 +134,11 @@ Action = Annotated[str | None, typer.Option("--action", metavar="NAME", help="On
 Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="The reason, kept with the decision.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    review = typer.Typer(no_args_is_help=True, help="Show, approve, reject or modify proposals.")
-    add_command(review, list_waiting, "list")
-    for command in (show, approve, reject, modify):
-        add_command(review, command)
-    app.add_typer(review, name="review")
+def review() -> None:
+    """Show, approve, reject or modify proposals."""
 
 
-def list_waiting(
+def review_list(
     state: Annotated[
         str, typer.Option("--state", help="pending, approved, rejected, applied, stale or replaced.")
     ] = "pending",
@@ -154,40 +147,34 @@ def list_waiting(
     limit: Limit = 50,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """List proposals, oldest first."""
     from recall.proposals import list_proposals
 
     wanted = None if every else state
     chosen = list_proposals(place.store().snapshot(), wanted, action=action)
-    if as_json:
-        print_json({"total": len(chosen), "proposals": [each.as_json() for each in chosen[:limit]]})
-    else:
-        print_list(chosen[:limit], len(chosen), wanted)
-        if chosen and wanted == "pending":
-            out.print("Look: slowwave review show ID. Decide: slowwave review approve ID, or reject ID.")
+    yield {"total": len(chosen), "proposals": chosen[:limit]}
+    yield list_lines(chosen[:limit], len(chosen), wanted)
+    if chosen and wanted == "pending":
+        yield "Look: slowwave review show ID. Decide: slowwave review approve ID, or reject ID."
 
 
-def show(
+def review_show(
     id: Annotated[str, typer.Argument(metavar="ID", help="A proposal, by the id that tables show.")],
     rows: Annotated[bool, typer.Option("--rows", help="Show every row that would change.")] = False,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Show one proposal: its changes, reason, risk and sources, and whether it is stale."""
     from recall.proposals import proposal_named, story_of_proposal
 
     snapshot = place.store().snapshot()
     story = story_of_proposal(snapshot, proposal_named(snapshot, id), datetime.now(UTC))
-    if as_json:
-        print_json(story.as_json())
-    else:
-        print_proposal(story, rows)
+    yield story
+    yield from proposal_lines(story, rows)
 
 
-def approve(
+def review_approve(
     ids: Ids = None,
     every: All = False,
     action: Action = None,
@@ -201,15 +188,15 @@ def approve(
     *,
     place: Place,
     as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Approve proposals and make exactly their changes. Exit code 4 if one is stale and was refused."""
     run, chosen = _chosen(place, ids, every, action, risky, yes, as_json)
     if ids and not (yes or as_json) and sys.stdin.isatty():
         _ask_about(run, chosen)
-    _decide(run, chosen, "later" if later else "approve", by, note, as_json)
+    yield from _decide(run, chosen, "later" if later else "approve", by, note)
 
 
-def reject(
+def review_reject(
     ids: Ids = None,
     every: All = False,
     action: Action = None,
@@ -220,13 +207,13 @@ def reject(
     *,
     place: Place,
     as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Reject proposals. Nothing changes, and no rule proposes the same again."""
     run, chosen = _chosen(place, ids, every, action, risky, yes, as_json)
-    _decide(run, chosen, "reject", by, note, as_json)
+    yield from _decide(run, chosen, "reject", by, note)
 
 
-def modify(
+def review_modify(
     id: Annotated[str, typer.Argument(metavar="ID", help="A proposal to split or to delete.")],
     rename: Annotated[
         list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="Change the name of a new entity.")
@@ -237,8 +224,7 @@ def modify(
     by: By = None,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Replace a proposed split or deletion by a modified one, which needs its own approval."""
     from recall.proposals import proposal_named
     from slowwave.review.proposals import renamed, without
@@ -251,10 +237,8 @@ def modify(
     wanted = without(wanted, leave) if leave else wanted
     run = place.run("review")
     done = modified(run, old.id, wanted, _person(by))
-    if as_json:
-        print_json({"run": run.id, "proposal": asdict(done)})
-    else:
-        print_decided([done], run.id, run.namespace)
+    yield {"run": run.id, "proposal": asdict(done)}
+    yield from decided_lines([done], run.id, run.namespace)
 
 
 def _pairs(given: Sequence[str]) -> dict[str, str]:
@@ -296,7 +280,7 @@ def _chosen(
 def _confirm(risk: Sequence[Proposal], *, yes: bool, as_json: bool) -> None:
     """Show those with a risk, and ask, unless that was answered already."""
     if not as_json:
-        print_list(risk, len(risk), "pending")
+        out.print(list_lines(risk, len(risk), "pending"))
     if yes:
         return
     if as_json or not sys.stdin.isatty():
@@ -314,17 +298,15 @@ def _ask_about(run: Run, ids: Sequence[str]) -> None:
         _confirm(risk, yes=False, as_json=False)
 
 
-def _decide(run: Run, ids: Sequence[str], choice: Choice, by: str | None, note: str, as_json: bool) -> None:
+def _decide(run: Run, ids: Sequence[str], choice: Choice, by: str | None, note: str) -> Shown:
     from tasks.people.review_runs import decide, with_ways_on
 
     person = _person(by)
     done = with_ways_on(run, decide(run, ids, choice, person, note)) if ids else ()
-    if as_json:
-        print_json({"run": run.id if done else None, "by": person.name, "decided": [asdict(each) for each in done]})
-    elif done:
-        print_decided(done, run.id, run.namespace)
-    else:
-        out.print("Nothing waits that is meant: --all takes what has no risk, --risky the others, too.")
+    yield {"run": run.id if done else None, "by": person.name, "decided": done}
+    yield from decided_lines(done, run.id, run.namespace)
+    if not done:
+        yield "Nothing waits that is meant: --all takes what has no risk, --risky the others, too."
     if stale := [each for each in done if each.state == "stale"]:
         err.print(f"{len(stale)} of {len(done)} were refused, because what they rest on has changed.")
         raise typer.Exit(Refused.exit_code)

@@ -13,27 +13,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from packaging.requirements import Requirement
+from rich.text import Text
 
 from slowwave.common.errors import NoStoreYet, SlowwaveError, UnknownName, UnusableInput
 from slowwave.common.run_counts import shown_counts
 from slowwave.common.timestamps import in_utc
 
 from .configuration import Place
-from .options import DryRun, JsonOption, Yes, add_command
-from .printing import check_that_somebody_can_answer, out, print_json, printable, show_issues, show_undo, table
+from .options import DryRun, JsonOption, Shown, Yes
+from .printing import Whole, check_that_somebody_can_answer, issue_lines, out, printable, table, undo_line
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from storage.doctor import Defect
 
 HEAD = ("when", "flow", "state", "took", "calls", "dollars")
 WIDTHS = ("<16", "<21", "<11", ">8", ">6", ">8")
 FOUND = ("check", "table", "row", "what")
-
-
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    for command in (runs, undo, doctor):
-        add_command(app, command)
 
 
 def runs(
@@ -49,8 +46,7 @@ def runs(
     ] = False,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """List the runs with their changes and costs, newest first."""
     from recall.overview import list_runs, run_record
 
@@ -63,27 +59,24 @@ def runs(
     snapshot = place.store().snapshot()
     if run is not None:
         found = run_record(snapshot, run)
-        print_json(found) if as_json else _show_run(found, place)
+        yield found
+        yield from _run_lines(found, place)
         return
     listed = list_runs(snapshot, limit)
-    if as_json:
-        print_json({"runs": listed})
-    else:
-        _show_runs(listed)
+    yield {"runs": listed}
+    yield Text(_line(HEAD), style="bold cyan")
+    yield from (line for each in listed for line in _lines_of(each))
 
 
-def _show_runs(listed: Sequence[Mapping[str, Any]]) -> None:
-    """For each run a line with when and cost; then what it changed, if anything, and its id."""
-    out.print(_line(HEAD), style="bold cyan", markup=False)
-    for each in listed:
-        indent = "  " * each["depth"]
-        out.print(_line(_cells(each, indent)), markup=False)
-        if changed := ", ".join(each["effects"]):
-            edge = f"  {indent}"
-            lines = wrap(printable(changed), out.width, initial_indent=edge, subsequent_indent=edge)
-            out.print("\n".join(lines), markup=False)
-        label = f"{each['id']}, imported" if each["is_imported"] else each["id"]
-        out.print(f"  {indent}{printable(label)}", style="dim", markup=False)
+def _lines_of(run: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """A line with when and cost; then what the run changed, if anything, and its id."""
+    indent = "  " * run["depth"]
+    yield _line(_cells(run, indent))
+    if changed := ", ".join(run["effects"]):
+        edge = f"  {indent}"
+        yield "\n".join(wrap(printable(changed), out.width, initial_indent=edge, subsequent_indent=edge))
+    label = f"{run['id']}, imported" if run["is_imported"] else run["id"]
+    yield Text(f"  {indent}{printable(label)}", style="dim")
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -123,7 +116,7 @@ def duration(seconds: float | None) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _show_run(run: Mapping[str, Any], place: Place) -> None:
+def _run_lines(run: Mapping[str, Any], place: Place) -> Iterator[RenderableType]:
     summary = run["summary"]
     ended: datetime | None = run["ended_at"]
     cells = [*zip(HEAD, _cells(run), strict=True), ("ended", ended)]
@@ -132,15 +125,14 @@ def _show_run(run: Mapping[str, Any], place: Place) -> None:
     cells += [(key.replace("_", " "), value) for key, value in summary.items() if _is_plain(key, value)]
     cells += [("part of", run["parent_id"])] if run["parent_id"] else []
     cells += [("parts", ", ".join(run["phases"]))] if run["phases"] else []
-    out.print(table(run["id"], ("", ""), [(name, cell) for name, cell in cells if cell not in ("", None)]))
+    yield table(run["id"], ("", ""), [(name, cell) for name, cell in cells if cell not in ("", None)])
     counts = ("Counts", "what", shown_counts(summary.get("counts", {})))
     for title, head, rows in (counts, ("Refused", "gate", summary.get("refused", {}))):
         if rows:
-            out.print(table(title, (head, "count"), list(rows.items())))
-    show_issues(summary.get("issues", ()), out)
-    for note in (*summary.get("notes", ()), *summary.get("errors", ())):
-        out.print(f"- {note}", markup=False)
-    out.print(_way_back(run, place), markup=False, soft_wrap=True)
+            yield table(title, (head, "count"), list(rows.items()))
+    yield from issue_lines(summary.get("issues", ()))
+    yield from (f"- {note}" for note in (*summary.get("notes", ()), *summary.get("errors", ())))
+    yield Whole(_way_back(run, place))
 
 
 def _is_plain(key: str, value: Any) -> bool:
@@ -164,23 +156,18 @@ def undo(
     dry_run: DryRun = False,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Undo everything that a run changed. An undo is a run, too, and can be undone."""
     from tasks.people.reporting import take_back
 
     own = place.run("undo")
     report = take_back(own, run, cascade=cascade, dry_run=dry_run)
-    if as_json:
-        print_json({**asdict(report), "dry_run": dry_run})
-        return
-    verb = "Would take back" if dry_run else "Took back"
-    out.print(f"{verb} {', '.join(report.runs)}.")
-    out.print(table("Rows", ("table", "put back", "removed"), report.rows))
+    yield {**asdict(report), "dry_run": dry_run}
+    yield f"{'Would take back' if dry_run else 'Took back'} {', '.join(report.runs)}."
+    yield table("Rows", ("table", "put back", "removed"), report.rows)
     if report.put_back.get("proposals") and not dry_run:
-        out.print("What was decided in it waits for a person again: slowwave review list", markup=False)
-    if not dry_run:
-        show_undo(own.id, own.namespace)
+        yield "What was decided in it waits for a person again: slowwave review list"
+    yield None if dry_run else undo_line(own.id, own.namespace)
 
 
 def doctor(
@@ -194,7 +181,7 @@ def doctor(
     *,
     place: Place,
     as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Check the store for damage, such as keys that occur twice. Exit code 1 if any is left.
 
     --repair first shows the repairs, and asks before it makes them. --environment checks the installation instead of
@@ -203,9 +190,14 @@ def doctor(
     if environment:
         if repair:
             raise UnusableInput("--environment repairs nothing.", "Use --repair without it.")
-        if not _show_environment(place, as_json):
-            raise typer.Exit(1)
-        return
+        checks = [*check_environment(place, os.environ)]
+        is_ready = all(each.state != "problem" for each in checks)
+        yield {"is_ready": is_ready, "checks": checks}
+        rows = [(each.check, each.state, f"{each.found}\n{each.remedy}".rstrip()) for each in checks]
+        yield table("Environment", ("check", "state", "found, and the way out"), rows)
+        missing = "Something needed is missing: see the rows with `problem`."
+        yield "Everything needed is here." if is_ready else missing
+        raise typer.Exit(0 if is_ready else 1)
     from storage.doctor import UNREADABLE, examine, look, mend_head
     from storage.doctor import repair as mend
     from storage.rows import new_run_id
@@ -224,10 +216,8 @@ def doctor(
         mended = mend_head(place.uri, place.namespace)
         mended += mend(place.attached(), run, datetime.now(UTC))
     left = examine(place.attached())
-    if as_json:
-        print_json({"mended": [asdict(f) for f in mended], "findings": [asdict(f) for f in left]})
-    else:
-        _show_examined(mended, left, run, place.namespace)
+    yield {"mended": mended, "findings": left}
+    yield from _examined(mended, left, run, place.namespace)
     if left:
         raise typer.Exit(1)
 
@@ -236,25 +226,24 @@ def _rows(defects: Iterable[Defect]) -> list[tuple[str, str, str, str]]:
     return [(each.check, each.table, each.row_id, each.detail) for each in defects]
 
 
-def _show_examined(mended: Sequence[Defect], left: Sequence[Defect], run: str, namespace: str) -> None:
+def _examined(mended: Sequence[Defect], left: Sequence[Defect], run: str, namespace: str) -> Iterator[RenderableType]:
     from storage.doctor import LOST, REPORTED
 
     rows = _rows(f for f in mended if f.check in REPORTED and f.check != LOST)
     if rows:
-        out.print(table("Mended", FOUND, rows))
+        yield table("Mended", FOUND, rows)
     if lost := [f.row_id for f in mended if f.check == LOST]:
-        out.print(
+        yield (
             f"{len(lost)} runs lost what they did. Run them again as you did the first time (a night or a "
             "backfill also does its parts): what a model was paid for is kept."
         )
-        for lost_run in lost:
-            out.print(f"  slowwave runs {lost_run}", markup=False, soft_wrap=True)
+        yield from (Whole(f"  slowwave runs {lost_run}") for lost_run in lost)
     if left:
-        out.print(table("Findings", FOUND, _rows(left)))
+        yield table("Findings", FOUND, _rows(left))
     else:
-        out.print(f"Healthy{f'; {len(mended)} findings mended' if mended else ''}.")
+        yield f"Healthy{f'; {len(mended)} findings mended' if mended else ''}."
     if mended and not rows:  # the repair of damage cannot be undone
-        show_undo(run, namespace)
+        yield undo_line(run, namespace)
 
 
 # The environment: whether everything that slowwave runs on is here. Nothing heavy is imported at the top, so that the
@@ -272,19 +261,6 @@ class Check:
     state: Literal["ok", "note", "problem"]
     found: str
     remedy: str = ""
-
-
-def _show_environment(place: Place, as_json: bool) -> bool:
-    """Show all checks; whether nothing that is needed is missing."""
-    checks = [*check_environment(place, os.environ)]
-    is_ready = all(each.state != "problem" for each in checks)
-    if as_json:
-        print_json({"is_ready": is_ready, "checks": [asdict(each) for each in checks]})
-        return is_ready
-    rows = [(each.check, each.state, f"{each.found}\n{each.remedy}".rstrip()) for each in checks]
-    out.print(table("Environment", ("check", "state", "found, and the way out"), rows))
-    out.print("Everything needed is here." if is_ready else "Something needed is missing: see the rows with `problem`.")
-    return is_ready
 
 
 def check_environment(place: Place, environ: Mapping[str, str]) -> Iterator[Check]:

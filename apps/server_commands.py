@@ -12,8 +12,8 @@ from slowwave.common.errors import UnusableInput
 from slowwave.integrations.python_api import OpenMemory
 
 from .configuration import Place
-from .options import JsonOption, add_command
-from .printing import err, out, print_json
+from .options import JsonOption, Shown
+from .printing import Whole, err, out, print_json
 
 if TYPE_CHECKING:
     from .local_server.setup import Setup
@@ -21,13 +21,6 @@ if TYPE_CHECKING:
 Port = Annotated[
     int, typer.Option("--port", envvar="SLOWWAVE_PORT", min=1, max=65_535, help="The port of the server, on loopback.")
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    for command in (up, down, serve):
-        add_command(app, command)
-    add_command(app, serve_agents, "mcp")
 
 
 def up(
@@ -46,7 +39,7 @@ def up(
     *,
     place: Place,
     as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Start a Prefect server, all deployments and a worker on this machine, with a night at 03:00 UTC.
 
     It returns when they are ready; they stay up until `slowwave down` or the end of the machine. The worker's runs use
@@ -64,10 +57,8 @@ def up(
         if not start_all(setup) and not as_json:
             out.print("It is up already, with the same options. Its deployments now have the settings that count here.")
     found = _state(setup)
-    if as_json:
-        print_json(found)
-    else:
-        _show(setup, found)
+    yield found
+    yield Whole(_described(setup, found))
     if found["state"] != "up":
         raise typer.Exit(1)
 
@@ -92,7 +83,7 @@ def _state(setup: Setup) -> dict[str, Any]:
     }
 
 
-def _show(setup: Setup, found: dict[str, Any]) -> None:
+def _described(setup: Setup, found: dict[str, Any]) -> str:
     """Where the UI and the logs are, and the next commands."""
     own = "" if setup.port == 4200 else f" --port {setup.port}"
     place = shlex.join(found["options"][2:6])  # --store and --namespace
@@ -114,14 +105,14 @@ def _show(setup: Setup, found: dict[str, Any]) -> None:
             f'PREFECT_API_AUTH_STRING="$(cat {shlex.quote(str(setup.password_file))})"',
             f"Stop:     slowwave down{own}",
         ]
-    out.print("\n".join(lines), markup=False, soft_wrap=True)
+    return "\n".join(lines)
 
 
 def _process(part: dict[str, Any]) -> str:
     return f"process {part['pid']}, log {part['log']}" if part["pid"] else ""
 
 
-def down(port: Port = 4200, *, as_json: JsonOption = False) -> None:
+def down(port: Port = 4200) -> Shown:
     """Stop what `slowwave up` started on this port.
 
     The worker stops first. A run that is under way is stopped too; run it again to go on.
@@ -130,10 +121,8 @@ def down(port: Port = 4200, *, as_json: JsonOption = False) -> None:
     from .local_server.setup import Setup
 
     stopped = stop_all(Setup("", port=port))
-    if as_json:
-        print_json({"stopped": stopped})
-    else:
-        out.print(f"Stopped: {', '.join(stopped)}." if stopped else f"Nothing is up on port {port}.")
+    yield {"stopped": stopped}
+    yield f"Stopped: {', '.join(stopped)}." if stopped else f"Nothing is up on port {port}."
 
 
 def serve(
@@ -193,7 +182,7 @@ def serve(
     run(place, address, tokens, called or (), is_opened=is_opened, say=say)
 
 
-def serve_agents(
+def mcp(
     http: Annotated[
         str | None,
         typer.Option(

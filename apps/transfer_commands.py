@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -19,11 +19,12 @@ from slowwave.common.errors import UnusableInput
 from slowwave.common.run_counts import shown_counts
 
 from .configuration import Place
-from .options import DryRun, JsonOption, RequireApproval, add_command
-from .printing import err, out, print_json, progress, show_undo, table
+from .options import DryRun, JsonOption, RequireApproval, Shown
+from .printing import Aside, Whole, progress, table, undo_line
 
 if TYPE_CHECKING:
-    from slowwave.integrations.foreign.audit import Audit
+    from rich.console import RenderableType
+
     from tasks.transfer.imports import Imported
 
 SHOWN = 20
@@ -38,14 +39,7 @@ FromOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    add_command(app, bring_in, "import")
-    for command in (audit, export, atlas):
-        add_command(app, command)
-
-
-def bring_in(
+def import_(
     path: Annotated[Path, typer.Argument(help="An export: a JSON file, or a folder of them.")],
     system: FromOption = "auto",
     require_approval: RequireApproval = False,
@@ -62,7 +56,7 @@ def bring_in(
     *,
     place: Place,
     as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Import an export of mem0, Graphiti, Zep, the MCP memory server, or slowwave.
 
     What `slowwave export` wrote in this store comes back row for row, into a namespace that holds nothing yet. So does
@@ -84,25 +78,23 @@ def bring_in(
         else:
             settings = place.settings.ingest
             done = import_export(run, path, settings, system, require_approval=require_approval, dry_run=dry_run)
-    if as_json:
-        print_json({**done.as_json(), "dry_run": dry_run})
-    else:
-        _show_imported(done, dry_run, place.namespace)
+    yield {**done.as_json(), "dry_run": dry_run}
+    yield from _imported_lines(done, dry_run, place.namespace)
 
 
-def _show_imported(done: Imported, dry_run: bool, namespace: str) -> None:
+def _imported_lines(done: Imported, dry_run: bool, namespace: str) -> Iterator[RenderableType]:
     title = f"{done.path}, an export of {done.system}{': nothing was changed' if dry_run else ''}"
-    out.print(table(title, ("what", "count"), list(shown_counts(done.counts).items())))
+    yield table(title, ("what", "count"), list(shown_counts(done.counts).items()))
     for each in done.skipped[:SHOWN]:
-        err.print(f"  {f'{each.place}: ' if each.place else ''}{each.reason}", markup=False)
+        yield Aside(f"  {f'{each.place}: ' if each.place else ''}{each.reason}")
     if len(done.skipped) > SHOWN:
-        err.print(f"  … and {len(done.skipped) - SHOWN} more; see --json")
+        yield Aside(f"  … and {len(done.skipped) - SHOWN} more; see --json")
     if done.is_known:
-        out.print("This file was imported before; nothing changed.")
+        yield "This file was imported before; nothing changed."
     elif not dry_run:
         if done.counts.get("changes proposed"):
-            out.print(f"{done.counts['changes proposed']} changes wait for a person: slowwave review list")
-        show_undo(done.run, namespace)
+            yield f"{done.counts['changes proposed']} changes wait for a person: slowwave review list"
+        yield undo_line(done.run, namespace)
 
 
 def audit(
@@ -111,25 +103,18 @@ def audit(
     stale_days: Annotated[int, typer.Option("--stale-days", min=1, help="A fact is stale after this many days.")] = 365,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Audit an export of another memory: duplicates, contradictions, stale facts, secrets."""
     from tasks.transfer.imports import audit_export
 
     report = audit_export(path, place.settings, system, stale_days=stale_days)
-    if as_json:
-        print_json(report.as_json())
-    else:
-        _show_audit(report)
-
-
-def _show_audit(report: Audit) -> None:
+    yield report
     rows = [(each.title, each.count, f"{each.rate:.1%}", f"of {each.total} {each.of}") for each in report.findings]
-    out.print(table(report.title, ("finding", "count", "rate", "of how many"), rows))
+    yield table(report.title, ("finding", "count", "rate", "of how many"), rows)
     for each in report.findings:
         if each.examples:
             kinds = ", ".join(f"{kind} {count}" for kind, count in (each.kinds or {}).items())
-            out.print(table(each.title, ("where", "example"), [(e.place, e.text) for e in each.examples], kinds))
+            yield table(each.title, ("where", "example"), [(e.place, e.text) for e in each.examples], kinds)
 
 
 def export(
@@ -142,18 +127,15 @@ def export(
     ] = False,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Export the memory into files. `slowwave import` can read jsonl and parquet again."""
     from recall.export import export as write
 
     manifest, where = write(place.store(), folder, format, datetime.now(UTC), with_vectors=vectors)
-    if as_json:
-        print_json({"path": str(where), **asdict(manifest)})
-        return
+    yield {"path": str(where), **asdict(manifest)}
     rows = [(name, count) for name, count in manifest.counts.items() if count]
-    out.print(table(f"{where}, commit {manifest.commit}, as {manifest.format}", ("what", "count"), rows))
-    out.print(manifest.holds, markup=False)
+    yield table(f"{where}, commit {manifest.commit}, as {manifest.format}", ("what", "count"), rows)
+    yield manifest.holds
 
 
 # The memory as one page
@@ -174,8 +156,7 @@ def atlas(
     ] = 5_000,
     *,
     place: Place,
-    as_json: JsonOption = False,
-) -> None:
+) -> Shown:
     """Write the memory as one HTML page: map, time slider and stories."""
     from recall.atlas import AtlasLimits, atlas_data
 
@@ -196,18 +177,16 @@ def atlas(
         "communities": len(data["communities"]),
         "left_out": data["left_out"],
     }
-    if as_json:
-        print_json(summary)
-        return
+    yield summary
     left = ", ".join(f"{what}: {count:,}" for what, count in data["left_out"].items() if count)
-    out.print(summary["path"], markup=False, soft_wrap=True)
+    yield Whole(summary["path"])
     archived = sum(data["entities"]["archived"])  # `slowwave entities` counts the others
     kinds = {
         "entities": summary["entities"] - archived, "archived entities": archived,
         **{kind: summary[kind] for kind in ("facts", "communities")},
     }  # fmt: skip
     counts = ", ".join(f"{kind}: {count:,}" for kind, count in kinds.items() if count or kind != "archived entities")
-    out.print(f"{counts}; {summary['bytes'] / 1e6:.1f} MB{f'; left out: {left}' if left else ''}")
+    yield f"{counts}; {summary['bytes'] / 1e6:.1f} MB{f'; left out: {left}' if left else ''}"
 
 
 # The atlas as one HTML file: data, style and scripts inside it, and a policy under which it can load nothing else.

@@ -70,8 +70,8 @@ async def consolidate(
     writes = (RunCount.FACTS_COMPARED, RunCount.PROFILES_RENEWED, RunCount.FLAGS_CLEARED)
     tally = Tally(run.id, dry_run, writes=writes)
     parameters = {"since": since, "scope": scope, "mode": mode, "settings": settings.model_dump()}
-    async with gated(run, tally, settings.gate, dry_run=dry_run) as gate:
-        gate.freeze()
+    async with gated(run, tally, settings.gate, dry_run=dry_run) as freeze:
+        freeze()
         with recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects) as run:
             merging = under_approval(run, "merge", settings.approval, require=require_approval)
             llm = settings.llm.model_copy(update={"concurrency": settings.cluster_concurrency})
@@ -132,8 +132,8 @@ async def steward(
         run.id, dry_run, writes=SWEPT, idle="Nothing to do: no score changed, no fact is unused, none repeats."
     )
     parameters = {"phases": phases, "settings": settings.model_dump()}
-    async with gated(run, tally, settings.gate, dry_run=dry_run) as gate:
-        gate.freeze(settings)
+    async with gated(run, tally, settings.gate, dry_run=dry_run) as freeze:
+        freeze(settings)
         whole_count = partial(refreshed_aspects, anew=True)  # once a night, in case that a change was missed
         record = recorded(run, tally, parameters, dry_run=dry_run, last=whole_count)
         with record as run:
@@ -201,7 +201,7 @@ async def decay(
     """
     run = existing_run("decay", store, namespace, now, settings.retention)
     tally = Tally(run.id, dry_run, idle="Nothing to do: nothing has been out of use for so long.")
-    async with gated(run, tally, settings.gate, dry_run=dry_run) as gate:
+    async with gated(run, tally, settings.gate, dry_run=dry_run) as freeze:
         parameters = {"settings": settings.model_dump()}
         record = recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects)
         with record as run:
@@ -209,7 +209,7 @@ async def decay(
             moving = under_approval(run, "decay", settings.approval, require=require_approval, risks=risks)
             gone = await attempt(tally, "cap", partial(cap_entities, moving, settings, dry_run=dry_run))
             tally.took(gone)
-            gate.freeze()  # what lies beyond the cap was to go: it is no loss
+            freeze()  # what lies beyond the cap was to go: it is no loss
             for what, evict in EVICTIONS.items():
                 gone = await attempt(tally, what, partial(evict, moving, settings, dry_run=dry_run))
                 tally.took(gone)
@@ -249,8 +249,8 @@ async def communities(
     leaves = (RunCount.COMMUNITIES_NOT_SUMMARISED, RunCount.COMMUNITIES_LEFT_FOR_LATER, *LEFT)
     idle = "Nothing new: every community is as it was."
     tally = Tally(run.id, dry_run, idle=idle, writes=writes, leaves=leaves)
-    async with gated(run, tally, settings.gate, dry_run=dry_run) as gate:
-        gate.freeze()
+    async with gated(run, tally, settings.gate, dry_run=dry_run) as freeze:
+        freeze()
         with recorded(run, tally, {"settings": settings.model_dump()}, dry_run=dry_run) as run:
             llm = settings.llm.model_copy(update={"concurrency": settings.concurrency})
             async with asking(run, tally, llm, "summarize") as language:

@@ -34,7 +34,7 @@ from tasks.orchestration.phases import NightTally, attempt, check_interrupted, c
 from tasks.orchestration.tallies import publish_summary
 from tasks.runtime.engine import flow, task, tell, turn_of
 from tasks.runtime.retrying import ONCE
-from tasks.runtime.run_pages import collecting_decisions, show_table
+from tasks.runtime.run_pages import show_table
 from tasks.runtime.runs import Run, existing_run, phases_of, recorded
 
 from .ingest import ingest
@@ -78,7 +78,7 @@ async def sleep(
     with recorded(run, tally, parameters, dry_run=dry_run) as run:
         if not dry_run and (verdict := check_interrupted(run, settings)) is not None:
             tally.remarks.append(f"The interrupted night: {verdict.reason()}")
-        with phases_of(run), collecting_decisions(tally.decided):
+        with phases_of(run):
             for phase in (phase for phase in phases if not (dry_run and phase == "upkeep")):
                 try:
                     afforded = settings.after(tally.usage)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
@@ -9,11 +10,13 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from inference.embedding import open_embedder
+from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import DEFAULT_EMBEDDER, ReembedSettings, ReportSettings
 from slowwave.review.proposals import Person
 from tasks.entities.derived import link_entities
 from tasks.entities.retirement import restore as bring_back
 from tasks.orchestration.phases import check_recall, conclude, freeze_probes
+from tasks.orchestration.tallies import Tally
 from tasks.people.reporting import (
     ProposedSplits,
     examine_store,
@@ -32,12 +35,12 @@ from tasks.runtime.engine import flow
 from tasks.runtime.retrying import ONCE
 from tasks.runtime.runs import existing_run, new_run, recorded
 from tasks.transfer.reembedding import (
-    ReembedTally,
     check_alone,
     drop_staging,
     fill_vectors,
     has_links,
     publish_vectors,
+    remarks_on,
     stage_vectors,
     texts_to_embed,
 )
@@ -202,24 +205,33 @@ async def reembed(
     """
     run = existing_run("reembed", store, namespace, now, settings.retention)
     model = open_embedder(embedder).name
-    tally = ReembedTally(run.id, dry_run, old=run.embedder, new=model)
+    is_new, frozen = model != run.embedder, None
+    rows: Mapping[str, int] = {}
+    tally = Tally(run.id, dry_run, idle="" if is_new else f"Every row that says something has a vector of {model}.")
+    tally.remarks += remarks_on(run.embedder, model, dry_run=dry_run) if is_new else []
     parameters = {"embedder": embedder, "settings": settings.model_dump()}
-    frozen = None
     with recorded(run, tally, parameters, dry_run=dry_run) as run:
         check_alone(run)
-        if model == run.embedder:
-            tally.filled(fill_vectors(run, dry_run=dry_run))
+        if not is_new:
+            filled = fill_vectors(run, dry_run=dry_run)
+            tally.counts.update({f"{name}: vectors filled": number for name, number in filled.items()})
         elif dry_run:
-            tally.surveyed(*texts_to_embed(run, model))
+            texts, left = texts_to_embed(run, model)
+            tally.counts.update({RunCount.DIFFERENT_TEXTS: texts, RunCount.TEXTS_TO_EMBED: left})
         else:
             embedded = await stage_vectors(run, model, settings)
             frozen = freeze_probes(run, settings.gate)
             rows, late = publish_vectors(run, model, settings)
-            tally.published(rows, embedded + late)
-        after = replace(run, embedder=model) if tally.is_published else run
-        if tally.is_published:
+            tally.counts.update({f"{name}: rows": number for name, number in rows.items()})
+            tally.counts[RunCount.TEXTS_EMBEDDED] += embedded + late
+            tally.counts[RunCount.ROWS_REEMBEDDED] += sum(rows.values())
+        after = replace(run, embedder=model) if rows else run
+        if rows:
             drop_staging(after)
             if has_links(after):
-                tally.linked_anew(link_entities(after, settings.link.model_copy(update={"enabled": True})))
+                linking = settings.link.model_copy(update={"enabled": True})
+                tally.counts[RunCount.LINKS] += link_entities(after, linking)
     tally.gated(check_recall(after, frozen, settings.gate, [run.id]))
+    if tally.state == "undone":
+        tally.remarks = tally.remarks[:1]
     return await conclude(run if tally.state == "undone" else after, tally)

@@ -146,6 +146,7 @@ class Submission(Generic[T]):
     ) -> None:
         self._request_batch, self._api, self._retries = request_batch, api, retries
         self._rate_limit, self._now = rate_limit, now
+        self._call, self._ledger = request_batch.books.call, request_batch.books.ledger
 
     async def hand_over(self, taken: Sequence[PendingPrompt], requests: Sequence[Mapping[str, Any]]) -> SubmittedBatch:
         """The batch with its id, or unsure; raises `BatchFailure` where it could not be handed over."""
@@ -184,12 +185,12 @@ class Submission(Generic[T]):
     async def kept(self, batch: SubmittedBatch, state: str = "", batch_id: str = "") -> SubmittedBatch:
         """The batch, written down in this state and with this id."""
         changed = replace(batch, state=state or batch.state, batch_id=batch_id or batch.batch_id)
-        await self._request_batch.books.keep_batch(changed)
+        await self._call(self._ledger.keep_batch, changed)
         return changed
 
     async def _as_kept(self, batch: SubmittedBatch) -> SubmittedBatch:
         """The last stored row of the batch, from any run."""
-        newest = {each.id: each for each in await self._request_batch.books.batches()}
+        newest = {each.id: each for each in await self._call(self._ledger.batches)}
         return newest.get(batch.id, batch)
 
     def _batch_of(self, taken: Sequence[PendingPrompt]) -> SubmittedBatch:
@@ -237,7 +238,7 @@ class Submission(Generic[T]):
 
     async def _fitting(self, batch: SubmittedBatch) -> list[Listed]:
         """The batches of the account that it can be, by their times and sizes."""
-        known = {each.batch_id for each in await self._request_batch.books.batches() if each.id != batch.id}
+        known = {each.batch_id for each in await self._call(self._ledger.batches) if each.id != batch.id}
         latest = batch.begun_at + ARRIVES_WITHIN
         return [
             listed

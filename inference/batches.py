@@ -198,9 +198,10 @@ class BatchedPrompts(Generic[T]):
     async def _take_in(self, this_round: Round, batch: SubmittedBatch, results: Mapping[str, BatchResult]) -> None:
         """Write down what became of each prompt, except what another run wrote down already."""
         books = self._request_batch.books
-        written = await books.written_since(batch.keys, batch.begun_at)
+        written = await books.call(books.ledger.written_since, batch.keys, batch.begun_at)
         this_round.ask_again(written)
-        nobody = _nobody(batch, await books.lookup([key for key in batch.keys if key not in this_round.waiting]))
+        asked_by_nobody = [key for key in batch.keys if key not in this_round.waiting]
+        nobody = _nobody(batch, await books.call(books.ledger.lookup, asked_by_nobody))
         ours = [this_round.waiting.pop(key, nobody[key]) for key in batch.keys if key not in written]
         await asyncio.gather(
             *(self._take_in_one(this_round, each, results.get(each.key, BatchResult())) for each in ours)

@@ -220,7 +220,7 @@ class Language:
         choice = request_batch.client.choice
         if choice.provider != BATCHING or not self._has_batches:
             return []
-        under_way = [each for each in await self._books.batches() if each.state in OPEN_BATCH]
+        under_way = [each for each in await self._books.call(self._books.ledger.batches) if each.state in OPEN_BATCH]
         self._has_batches = self.settings.mode == "batch" or bool(under_way)
         wanted = (choice.provider, choice.model, request_batch.schema_hash)
         return [each for each in under_way if (each.provider, each.model, each.schema_hash) == wanted]

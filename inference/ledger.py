@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
-from typing import Protocol
+from typing import ParamSpec, Protocol, TypeVar
 
 from slowwave.common.records import LedgerEntry, Prompt, SubmittedBatch, Usage
 from slowwave.common.telemetry import Value, count, ended_span, measure
 from slowwave.common.text import digest
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Ledger(Protocol):
@@ -70,22 +73,17 @@ class MemoryLedger:
 
 
 class Bookkeeper:
-    """Reads and writes a ledger off the event loop; entries that arrive during a write go together in the next."""
+    """A ledger off the event loop, one call at a time; entries that arrive during a write go together in the next."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+        self.ledger = ledger
         self._pending: list[LedgerEntry] = []
         self._turn = asyncio.Lock()
 
-    async def lookup(self, keys: Sequence[str]) -> dict[str, LedgerEntry]:
-        """The entries of these ids that are known."""
+    async def call(self, method: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:
+        """What a method of the ledger returns."""
         async with self._turn:
-            return await asyncio.to_thread(self._ledger.lookup, keys)
-
-    async def written_since(self, keys: Sequence[str], moment: datetime) -> set[str]:
-        """Those of these ids that have an entry since then."""
-        async with self._turn:
-            return await asyncio.to_thread(self._ledger.written_since, keys, moment)
+            return await asyncio.to_thread(method, *given, **named)
 
     async def record(self, entry: LedgerEntry) -> None:
         """Return when the entry is kept."""
@@ -94,25 +92,14 @@ class Bookkeeper:
 
     async def spent_by_others(self, day: date) -> Usage:
         """What other runs have spent on a day, by UTC, and since."""
-        async with self._turn:
-            return await asyncio.to_thread(self._ledger.spent_since, datetime.combine(day, time.min, UTC))
-
-    async def batches(self) -> list[SubmittedBatch]:
-        """The newest row of every batch."""
-        async with self._turn:
-            return await asyncio.to_thread(self._ledger.batches)
-
-    async def keep_batch(self, batch: SubmittedBatch) -> None:
-        """Return when the row is kept."""
-        async with self._turn:
-            await asyncio.to_thread(self._ledger.keep_batch, batch)
+        return await self.call(self.ledger.spent_since, datetime.combine(day, time.min, UTC))
 
     async def flush(self) -> None:
         """Write what is pending."""
         async with self._turn:
             if self._pending:
                 entries, self._pending = self._pending, []
-                await asyncio.to_thread(self._ledger.record, entries)
+                await asyncio.to_thread(self.ledger.record, entries)
 
 
 def prompt_hash(prompt: Prompt) -> str:

@@ -93,7 +93,7 @@ class RequestBatch(Generic[T]):
 
     async def unanswered(self, waiting: Mapping[str, PendingPrompt]) -> dict[str, PendingPrompt]:
         """Answer the prompts with an entry in the ledger; returns the others."""
-        known = await self.books.lookup(list(waiting))
+        known = await self.books.call(self.books.ledger.lookup, list(waiting))
         rest = {key: replace(each, earlier=known.get(key)) for key, each in waiting.items()}
         for key, entry in known.items():
             replayed = _replayed(entry, self.model)

@@ -17,15 +17,11 @@ from slowwave.common.validity import live_sql
 from slowwave.facts.deduplication.observations import KINDS, SimilarObservations, find_duplicates
 from slowwave.review.split_plan import SplitPart, plan_hash
 from slowwave.review.split_suggestions import (
-    SplitCandidate,
     SplitSuggestion,
-    Topic,
     TopicAnalysis,
     find_topics,
-    is_candidate,
-    large_topics,
-    split_score,
     threshold_column,
+    weighed,
     words_in,
 )
 from storage.rows import quoted
@@ -113,10 +109,11 @@ SCANNED = {
     "entity_type": pl.String(),
     "count": pl.Int64(),
     "threshold": pl.Int64(),
-    "n_topics": pl.Int64(),
     "topics": pl.List(pl.Struct({"label": pl.String(), "ids": pl.List(pl.String())})),
-    "split_score": pl.Float64(),
+    "n_apart": pl.Int64(),
+    "is_distinct": pl.Boolean(),
     "is_candidate": pl.Boolean(),
+    "split_score": pl.Float64(),
 }
 OBSERVED = f"kind IN ({', '.join(map(quoted, KINDS))})"
 READ_AT_ONCE = 20_000
@@ -126,20 +123,21 @@ READ_AT_ONCE = 20_000
 def scan_entities(snapshot: Reading, settings: SplitSettings, now: datetime) -> pl.DataFrame:
     """SCANNED of every entity with a live observation: how full it is, and by which topics it could be split.
 
-    Topics (label and ids of the observations) are looked for only where the count is beyond the threshold; elsewhere
-    the score is count/threshold (S0-08). In order of score, highest first, then of name and id.
+    Topics (label and ids of the observations) are looked for where it is full enough for them to matter (S0-08). In
+    order of score, highest first, then of name and id.
     """
     counted = _counted(snapshot, settings, now)
-    full = counted.filter(pl.col("count") > pl.col("threshold"))
+    full = counted.filter(pl.col("count") >= settings.proactive_ratio * pl.col("threshold"))
     scored = [
-        _scored(row, observations, settings, snapshot.dims)
+        {**row, **_scored(row, observations, settings, snapshot.dims)}
         for row, observations in _with_observations(snapshot, full, now)
     ]
     rest = counted.join(full, on="entity_id", how="anti").with_columns(
-        n_topics=pl.lit(0, pl.Int64),
         topics=pl.lit([], SCANNED["topics"]),
-        split_score=pl.col("count") / pl.col("threshold"),
+        n_apart=pl.lit(0, pl.Int64),
+        is_distinct=pl.lit(False),
         is_candidate=pl.lit(False),
+        split_score=pl.col("count") / pl.col("threshold"),
     )
     both = [pl.DataFrame(scored, schema=SCANNED), rest.select(*SCANNED).cast(pl.Schema(SCANNED))]
     return pl.concat(both).sort(-pl.col("split_score"), "name", "entity_id")
@@ -166,16 +164,15 @@ def _counted(snapshot: Reading, settings: SplitSettings, now: datetime) -> pl.Da
     return named.with_columns(threshold_column(named["entity_type"], settings))
 
 
-def _scored(row: dict[str, Any], observations: pl.DataFrame, settings: SplitSettings, dims: int) -> dict[str, Any]:
-    ids, topics = observations["id"].to_list(), topics_of(observations, row["name"], settings, dims)
+def _scored(row: Mapping[str, Any], observations: pl.DataFrame, settings: SplitSettings, dims: int) -> dict[str, Any]:
+    """Topics and scores of an entity (name, threshold) with these observations; no topics where there are too few."""
+    ids, texts = observations["id"].to_list(), observations["statement"].fill_null("").to_list()
+    is_enough = len(ids) >= settings.proactive_ratio * row["threshold"]
+    vectors = unit_matrix(observations["vector"], dims)
+    topics = find_topics(texts, vectors, settings, words_in(row["name"])) if is_enough else ()
     sizes = [len(topic.members) for topic in topics]
-    return {
-        **row,
-        "n_topics": len(topics),
-        "topics": [{"label": topic.label, "ids": [ids[place] for place in topic.members]} for topic in topics],
-        "split_score": split_score(row["count"], row["threshold"], len(topics)),
-        "is_candidate": is_candidate(row["count"], row["threshold"], sizes, settings),
-    }
+    listed = [{"label": topic.label, "ids": [ids[place] for place in topic.members]} for topic in topics]
+    return {"topics": listed, **weighed(len(ids), row["threshold"], sizes, settings)}
 
 
 def observations_of(snapshot: Reading, entity_id: str, now: datetime) -> pl.DataFrame:
@@ -184,22 +181,18 @@ def observations_of(snapshot: Reading, entity_id: str, now: datetime) -> pl.Data
     return snapshot.frame("facts", where, ["id", "statement", "vector"]).sort("id")
 
 
-def topics_of(observations: pl.DataFrame, name: str, settings: SplitSettings, dims: int) -> tuple[Topic, ...]:
-    """The topics of these observations of an entity of that name, largest first."""
-    texts = observations["statement"].fill_null("").to_list()
-    return find_topics(texts, unit_matrix(observations["vector"], dims), settings, words_in(name))
-
-
-def find_split_candidates(snapshot: Reading, settings: SplitSettings, now: datetime) -> tuple[SplitCandidate, ...]:
-    """The entities that should be split, the one with the highest score first (S0-08, S0-11)."""
+def find_split_candidates(snapshot: Reading, settings: SplitSettings, now: datetime) -> list[dict[str, Any]]:
+    """The entities that should be split, the one with the highest score first (S0-08, S0-11), as plain data."""
     rows = scan_entities(snapshot, settings, now).filter("is_candidate")
-    return tuple(
-        SplitCandidate(
-            row["entity_id"], row["name"], row["entity_type"], row["count"], row["threshold"], row["split_score"],
-            {topic["label"]: len(topic["ids"]) for topic in row["topics"]},
-        )
+    return [
+        {
+            "entity_id": row["entity_id"], "entity_name": row["name"], "entity_type": row["entity_type"],
+            "observation_count": row["count"], "threshold": row["threshold"],
+            "split_score": round(row["split_score"], DIGITS),
+            "topics": {topic["label"]: len(topic["ids"]) for topic in row["topics"]},
+        }
         for row in rows.iter_rows(named=True)
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
 def analyze_split(snapshot: Reading, settings: SplitSettings, now: datetime, name: str) -> TopicAnalysis:
@@ -209,21 +202,19 @@ def analyze_split(snapshot: Reading, settings: SplitSettings, now: datetime, nam
     """
     row = exact_row(snapshot, name)
     observations = observations_of(snapshot, row["id"], now)
-    count, threshold = len(observations), int(threshold_column(pl.Series([row["entity_type"]]), settings)[0])
-    looks = count > threshold or count >= settings.proactive_ratio * threshold
-    topics = topics_of(observations, row["name"], settings, snapshot.dims) if looks else ()
-    mentions = list(observations.select("id", pl.col("statement").fill_null("")).iter_rows())
-    sizes = [len(topic.members) for topic in topics]
+    threshold = threshold_column(pl.Series([row["entity_type"]]), settings)[0]
+    found = _scored({**row, "threshold": threshold}, observations, settings, snapshot.dims)
+    says = dict(observations.select("id", pl.col("statement").fill_null("")).iter_rows())
     return TopicAnalysis(
         row["id"],
         row["name"],
         row["entity_type"],
-        count,
+        found["count"],
         threshold,
-        is_candidate(count, threshold, sizes, settings),
-        large_topics(sizes, settings) >= settings.min_topics,
-        {topic.label: tuple(mentions[place] for place in topic.members) for topic in topics},
-        split_score(count, threshold, len(topics) if count > threshold else 0),
+        found["is_candidate"],
+        found["is_distinct"],
+        {topic["label"]: tuple((fact, says[fact]) for fact in topic["ids"]) for topic in found["topics"]},
+        found["split_score"],
         plan_hash(row, observations["id"].to_list()),
     )
 

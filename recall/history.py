@@ -15,7 +15,7 @@ from slowwave.common.lexicon.labels import canonical_relation
 from slowwave.common.records import REDUNDANT
 from slowwave.common.text import short_id
 from slowwave.common.types import Chain, Decided, Entity, Mention, Pair, Provenance, Story, Version
-from slowwave.common.types.stories import clipped
+from slowwave.common.types.stories import MOST, clipped
 from slowwave.common.validity import MAX_CHAIN, Moment, as_known, oldest_first
 from slowwave.lifecycle.pruning_and_eviction import REREAD
 from storage.rows import quoted
@@ -209,7 +209,7 @@ _OF_SEVERAL = {
     "messages": "message id (several conversations have it)",
     "episodes": "conversation (several have this name)",
 }
-_UNNAMED = ("create", "reassert", "repeat")  # actions about a fact alone, of which a run has one for each fact
+
 _PAIR = ("a_id", "b_id", "kind", "outcome", "guard", "decided_by", "cosine", "at")
 _SHORT = re.compile(r"[0-9a-f]{6,16}")
 _SEVERAL = 6  # rows that an error names
@@ -241,8 +241,7 @@ def story_of(snapshot: Snapshot, name: str, now: datetime | None = None) -> Stor
     absorbed = tuple(s for s in _evidence(snapshot, _absorbed(row["id"], lineage)) if s not in evidence)
     is_run, beside = kind == "runs", [row["id"]] if kind == "messages" else facts
     decisions = _decisions_of_run(snapshot, row["id"]) if is_run else _decisions(snapshot, concerned, beside=beside)
-    shown = [each for each in decisions if not is_run or each.action not in _UNNAMED]
-    named = {name for each in shown for name in (each.about, *each.beside)}
+    named = {name for each in _first_of_each_kind(decisions) for name in (each.about, *each.beside)}
     others = [row["suspect_of"], row["similar_to_id"], *(pair.other_id for pair in pairs)] if facts else []
     return Story(
         id=row["id"],
@@ -359,8 +358,18 @@ def _facts_of(snapshot: Snapshot, message: str) -> tuple[tuple[str, str, str, st
     return tuple(both.with_columns(pl.col("status_reason").fill_null("")).iter_rows())
 
 
+def _first_of_each_kind(decisions: Sequence[Decided]) -> list[Decided]:
+    """Of decisions of one action for one reason, as a run may have thousands of, those that are told."""
+    kinds: dict[tuple[str, str], list[Decided]] = {}
+    for each in decisions:
+        kinds.setdefault((each.action, each.reason), []).append(each)
+    return [each for alike in kinds.values() for each in alike[:MOST]]
+
+
 def _statements(snapshot: Snapshot, ids: Collection[str]) -> dict[str, str]:
-    return dict(stored(snapshot, ALL, sorted(ids), columns=("id", "statement")).iter_rows())
+    """The statements of facts and the names of entities."""
+    names = snapshot.by_ids("entities", sorted(ids), ["id", "name"]).drop_nulls()
+    return dict(stored(snapshot, ALL, sorted(ids), columns=("id", "statement")).iter_rows()) | dict(names.iter_rows())
 
 
 def _absorbed(fact: str, lineage: Sequence[tuple[str, str, str]]) -> list[str]:

@@ -69,7 +69,7 @@ def consolidation_report(
     whole or broken number of days, 0 or more; None: that of the settings. Raises `UnusableInput` for any other.
     """
     unread_for = _checked(settings.stale_days if stale_days is None else stale_days)
-    sizes = rules.weigh_size(scan_entities(snapshot, rules.early(settings.split), now), settings.split)
+    sizes = scan_entities(snapshot, settings.split, now)
     entities, usage = _entities(snapshot, sizes), reads_so_far(snapshot)
     scores = weigh(entities, usage, _relations(snapshot, now), now, settings.use)
     archival = rules.archival_candidates(entities, scores, usage)

@@ -25,9 +25,8 @@ Reads that must be fast
 Beside the history
 - `paid_answers`: answers of models, which no undo removes
 - `quotations`: what nobody has read yet
-- `upkeep`: compaction and retention
+- `upkeep`: compaction and retention; tables rewritten without what is forgotten, or with vectors of another model
 - `migrations`: columns of a newer slowwave, and indexes that a table has grown into
-- `renewal`: tables written anew, without what is forgotten or with vectors of another model
 - `export_key`: the secret by which a store knows its own exports
 
 Damage
@@ -35,6 +34,4 @@ Damage
 - `checks`: what can be wrong with rows
 - `salvage`: what is left of tables with broken files
 - `disk`: files and versions on a disk, and its errors in plain words
-
-- `telemetry`: spans and measures of all this
 """

@@ -35,6 +35,8 @@ from storage.store import Store, make_tables
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
 
+    from scripts.browser import Browser
+
 # Prefect and the providers must not see the settings of whoever runs the tests; Prefect reads its own at import.
 # Two workers on two cores: more threads would only wait for each other. Set before anything reads it.
 for _threads in ("POLARS_MAX_THREADS", "LANCE_CPU_THREADS", "OMP_NUM_THREADS", "RAYON_NUM_THREADS"):
@@ -205,6 +207,17 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., MessagesApi
             return api
 
         yield start
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser with one page."""
+    from scripts.browser import Browser, chromium
+
+    if (program := chromium()) is None:
+        pytest.skip("No Chromium on this machine: install it, or name it in $CHROMIUM.")
+    with Browser(program, tmp_path_factory.mktemp("profile")) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-
-from apps.cli import main
+from conftest import command
 
 
 @dataclass(frozen=True)
@@ -33,14 +31,8 @@ Console = Callable[..., Result]
 def console(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Console:
     """What runs a command line as the console script does."""
 
-    def command(*args: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["slowwave", *map(str, args)])
-        code = 0
-        try:
-            main()
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        printed = capsys.readouterr()
-        return Result(code, printed.out, printed.err)
+    def run(*args: object) -> Result:
+        code = command(monkeypatch, *args)
+        return Result(code, *capsys.readouterr())
 
-    return command
+    return run

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import subprocess
 import sys
-import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import httpx2
-import polars as pl
 from conftest import EPOCH
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult
-from stores import observation
+from stores import observation, remembered
 
 from inference.embedding import open_embedder
 from slowwave.common.text import normalise_name
@@ -65,53 +62,28 @@ WIRES = [
 ]  # fmt: skip
 
 
-def small_memory(uri: Path) -> Path:
+def small_memory(uri: Path, about_redis: Sequence[str] = (ORDER,)) -> Path:
     """Five entities; Marta has two observations that look alike, House has 26 about two topics."""
-    seat = open_embedder()
-    store = Store.create(str(uri), "default", (seat.name, seat.dims))
     said = [*(("e_marta", text) for text in MARTA), *(("e_house", text) for text in (*GARDEN, *WIRES))]
-    facts = [_fact(n, owner, text) for n, (owner, text) in enumerate([*said, ("e_redis", ORDER)])]
+    facts = [_fact(n, owner, text) for n, (owner, text) in enumerate(said)]
+    facts += [_fact(100 + n, "e_redis", text) for n, text in enumerate(about_redis)]
     facts.append(
         _fact(90, "e_marta", "Marta works at Ferrywise.") | {"predicate": "works_at", "object_id": "e_ferry",
                                                              "kind": "relation"}
     )  # fmt: skip
-    frame = pl.DataFrame(facts, infer_schema_length=None)
-    named = pl.DataFrame(
-        [{"id": id_, "canonical_name": normalise_name(name), "name": name, "entity_type": kind, "status": "active",
-          "created_at": EPOCH} for id_, (name, kind) in ENTITIES.items()]
-    )  # fmt: skip
-    with store.commit("made", "made", EPOCH) as tx:
-        tx.upsert("entities", named.with_columns(_vectors(named["name"])))
-        tx.upsert("facts", frame.with_columns(_vectors(frame["statement"])))
-        tx.upsert("messages", _messages(frame))
-        tx.upsert("fact_evidence", _evidence(frame))
-    return uri
+    vectors = open_embedder().embed([name for name, _ in ENTITIES.values()])
+    named = [
+        {"id": id_, "canonical_name": normalise_name(name), "name": name, "entity_type": kind, "status": "active",
+         "created_at": EPOCH, "vector": vector}
+        for (id_, (name, kind)), vector in zip(ENTITIES.items(), vectors.tolist(), strict=True)
+    ]  # fmt: skip
+    return remembered(uri, facts, more={"entities": named})
 
 
 def _fact(number: int, owner: str, text: str) -> dict[str, Any]:
     about = {"predicate": "noted", "confidence": 0.9, "created_at": EPOCH, "message_id": f"m_{number}",
              "entrenchment": "inferred", "object_id": None}  # fmt: skip
     return observation(f"f_{number:08x}", text, EPOCH + timedelta(hours=number), owner, **about)
-
-
-def _vectors(texts: pl.Series) -> pl.Series:
-    seat = open_embedder()
-    return pl.Series("vector", seat.embed(texts.to_list()), dtype=pl.Array(pl.Float32, seat.dims))
-
-
-def _messages(facts: pl.DataFrame) -> pl.DataFrame:
-    said = facts.with_row_index("ordinal").select(
-        "ordinal", id="message_id", message_id="message_id", content="statement", search_text="statement",
-        conversation_id=pl.lit("c"), role=pl.lit("user"), occurred_at="valid_from", scope="scope",
-        graph_state=pl.lit("done"),
-    )  # fmt: skip
-    return said.with_columns(_vectors(said["content"]))
-
-
-def _evidence(facts: pl.DataFrame) -> pl.DataFrame:
-    return facts.select(
-        id=pl.col("id") + "-1", fact_id="id", message_id="message_id", quote="quote", occurred_at="valid_from"
-    )
 
 
 def facts_of(uri: Path, owner: str) -> dict[str, str]:
@@ -190,52 +162,6 @@ def _address(log: Any) -> str:
         if found := re.search(r"http://\S+", line):
             return found[0]
     raise AssertionError("".join(said))
-
-
-class Held:
-    """A client that stays connected while tests ask it, one after another, with a person before it."""
-
-    def __init__(self, uri: Path, connect: Callable[..., AbstractAsyncContextManager[Client]]) -> None:
-        self.uri, self.person, self.strange = uri, Person(), list[Exception]()
-        self._connect, self._loop = connect, asyncio.new_event_loop()
-        self._ready, self._client = threading.Event(), list[Client]()
-
-    def ask(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """`asked`, from outside."""
-        return self._run(asked(self._client[0], tool, **arguments))
-
-    def refused(self, tool: str, **arguments: Any) -> str:
-        """`refused`, from outside."""
-        return self._run(refused(self._client[0], tool, **arguments))
-
-    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
-
-    async def _hold(self) -> None:
-        self._stop = asyncio.Event()
-        try:
-            how = {"elicitation_callback": self.person, "message_handler": self._notice}
-            async with self._connect(**how) as client:
-                self._client.append(client)
-                self._ready.set()
-                await self._stop.wait()
-        finally:
-            self._ready.set()
-
-    async def _notice(self, message: Any) -> None:
-        if isinstance(message, Exception):
-            self.strange.append(message)
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._hold(),))
-        self._thread.start()
-        self._ready.wait(60)
-        assert self._client, "no server"
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
 
 
 async def asked(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:

@@ -96,13 +96,12 @@ HUNG_UP = Reply(0, b"")
 
 @dataclass
 class Batch:
-    """A batch that the server was given: it ends when it was looked at `looks` times, unless it is canceled before."""
+    """A batch that the server was given: it ends when it was looked at `looks` times."""
 
     id: str
     requests: list[Body]
     looks: int
     created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    is_canceled: bool = False
     results: list[Body] = field(default_factory=list)
 
     @property
@@ -129,7 +128,7 @@ def as_item(reply: Reply) -> Body:
 
 @dataclass
 class BatchesApi:
-    """The batches of one account. `faults` are played first, by what is asked: create, look, results, list, cancel.
+    """The batches of one account. `faults` are played first, by what is asked: create, look, results, list.
 
     A fault of `lost` is played after the batch was taken in: its answer is lost. Results come in reverse order.
     """
@@ -171,21 +170,15 @@ class BatchesApi:
             if id_ not in self.batches:
                 return fault(404, f"no batch {id_}", "not_found_error")
             batch = self.batches[id_]
-            return self._results(batch) if deed == "results" else self._looked_at(url, batch, cancel=deed == "cancel")
+            return self._results(batch) if deed == "results" else self._looked_at(url, batch)
 
-    def _looked_at(self, url: str, batch: Batch, *, cancel: bool) -> Reply:
-        if cancel:
-            batch.is_canceled, batch.looks = True, 0
-        elif batch.looks > 0:
-            batch.looks -= 1
+    def _looked_at(self, url: str, batch: Batch) -> Reply:
+        batch.looks = max(batch.looks - 1, 0)
         return self._told(url, batch)
 
     def _results(self, batch: Batch) -> Reply:
-        lines = [{"custom_id": each["custom_id"], "result": self._result(batch, each)} for each in batch.requests[::-1]]
+        lines = [{"custom_id": each["custom_id"], "result": self.item(each["params"])} for each in batch.requests[::-1]]
         return Reply(200, "".join(f"{json.dumps(line)}\n" for line in lines).encode())
-
-    def _result(self, batch: Batch, request: Body) -> Body:
-        return {"type": "canceled"} if batch.is_canceled else self.item(request["params"])
 
     def _listed(self, url: str, query: Body) -> Reply:
         newest = sorted(self.batches.values(), key=lambda each: each.created_at, reverse=True)

@@ -246,7 +246,7 @@ def find_split_candidates(ctx: Agent) -> Document:
 
     memory = memory_of(ctx)
     found = find(memory.snapshot, memory.place.settings.split, datetime.now(UTC))
-    return {"candidates": [worded(each.as_json(), memory.place.locale) for each in found]}
+    return {"candidates": [worded(each, memory.place.locale) for each in found]}
 
 
 @tool("Analyze an entity", "reads")

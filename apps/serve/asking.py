@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,10 +15,9 @@ from recall.entities import entity_with_id, find_entity
 from recall.facts import facts_about
 from recall.order import UNLIKELY, is_weak
 from recall.overview import costs_by_day, list_runs, stats
-from recall.proposals import texts_of
 from slowwave.common.errors import SlowwaveError, TookTooLong, UnknownName, UnusableInput
 from slowwave.common.types import NOTHING_KNOWN, Entity, RecalledFact, Reply, Story
-from slowwave.common.types.stories import StorySection, sections_of
+from slowwave.common.types.stories import sections_of
 from slowwave.common.validity import Moment, live_sql
 from storage.rows import quoted
 
@@ -95,13 +94,8 @@ def end_of_day(day: str) -> datetime:
 def why(site: Site, request: Request, values: Values) -> Response:
     """The story of the row that the address names."""
     story = site.browsing.why(request.path_params["id"])
-    return site.page(request, "why.html", story=story, sections=_sections(site, story), entity=_entity_of(story))
-
-
-def _sections(site: Site, story: Story) -> list[StorySection]:
-    """The story in plain sentences, in which entities are named, too."""
-    names = texts_of(site.snapshot, {row for each in story.decisions for row in (each.about, *each.beside)})
-    return sections_of(replace(story, statements={**names, **story.statements}), site.place.locale)
+    sections = sections_of(story, site.place.locale)
+    return site.page(request, "why.html", story=story, sections=sections, entity=_entity_of(story))
 
 
 def _entity_of(story: Story) -> str:

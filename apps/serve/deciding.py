@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, cast, get_args
 
@@ -21,15 +21,13 @@ from recall.proposals import (
     proposal_named,
     story_of_proposal,
     summary_of,
-    texts_of,
 )
 from slowwave.common.errors import UndoRefused, UnknownName, UnusableInput
-from slowwave.common.types.stories import ACTIONS, Decided, plain_reason
+from slowwave.common.types.stories import Line, changed_lines
 from slowwave.review.proposals import Person, renamed, without
-from storage.snapshots import Snapshot
 from tasks.people.reporting import take_back
-from tasks.people.review import DecidedProposal
-from tasks.people.review_runs import Choice, decide, modified, what_to_do, with_ways_on
+from tasks.people.review import Choice, DecidedProposal
+from tasks.people.review_runs import decide, modified, what_to_do, with_ways_on
 
 from .access import Values, flag, text
 from .site import Site
@@ -39,7 +37,7 @@ from .site import Site
 
 RUNS = 30
 """Runs on the page, a night with its phases counts as one."""
-NIGHT, MOST = "sleep", 50
+NIGHT = "sleep"
 
 
 def runs_listed(site: Site, request: Request, values: Values) -> Response:
@@ -47,7 +45,7 @@ def runs_listed(site: Site, request: Request, values: Values) -> Response:
     runs = list_runs(site.snapshot, RUNS)
     night = next((n for n, run in enumerate(runs) if run["flow"] == NIGHT and not run["depth"]), None)
     parts = [] if night is None else runs[night : night + 1 + _parts_after(runs, night)]
-    done = [(run, changes_of_run(site.snapshot, run["id"])) for run in parts[1:] if run["commits"]]
+    done = [(run, _changes(site, run)) for run in parts[1:] if run["commits"]]
     undone = text(values, "undone")
     if undone and run_record(site.snapshot, undone)["state"] != "undone":
         undone = ""
@@ -65,8 +63,12 @@ def one_run(site: Site, request: Request, values: Values) -> Response:
     """One run: what it did and decided, what it cost."""
     run = run_record(site.snapshot, request.path_params["id"])
     parts = [run_record(site.snapshot, part) for part in run["phases"]]
-    done = [(part, changes_of_run(site.snapshot, part["id"], MOST)) for part in (run, *parts) if part["commits"]]
+    done = [(part, _changes(site, part)) for part in (run, *parts) if part["commits"]]
     return site.page(request, "run.html", run=run, done=done, parts=len(parts))
+
+
+def _changes(site: Site, run: Mapping[str, Any]) -> list[Line]:
+    return changed_lines(story_of(site.snapshot, run["id"]))
 
 
 def way_back(site: Site, request: Request, values: Values) -> Response:
@@ -113,55 +115,6 @@ def runs_as_json(site: Site, request: Request, values: Values) -> Mapping[str, A
 def run_as_json(site: Site, request: Request, values: Values) -> Mapping[str, Any]:
     """As `runs RUN --json` prints it."""
     return run_record(site.snapshot, request.path_params["id"])
-
-
-WORDS: Mapping[str, str] = {
-    **ACTIONS, "archive": "Archived", "prune": "Archived", "merge_entity": "Joined", "gather": "Grouped",
-    "move": "Filed elsewhere", "delete": "Deleted", "pin": "Pinned", "undo": "Taken back",
-}  # fmt: skip
-_BESIDE = {"supersede": "now", "absorb": "also stands for", "contradict": "against", "dispute": "against"}
-"""Decisions that are told with the other row, and what stands between the two."""
-_MANY = ("create", "reassert", "repeat")
-"""Decisions that differ in their reasons only, which are of no interest in a list."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunChange:
-    """Decisions of one kind: what was done, to which rows (id, words), how many rows, and why."""
-
-    what: str
-    rows: tuple[tuple[str, str], ...]
-    count: int
-    reason: str
-
-    @property
-    def is_short(self) -> bool:
-        """Whether the rows are names, not sentences."""
-        return all(len(words) <= 40 for _, words in self.rows)
-
-
-def changes_of_run(snapshot: Snapshot, run: str, most: int = 12) -> list[RunChange]:
-    """The changes of a run, those that only add last; of each kind at most so many rows are named."""
-    decisions = story_of(snapshot, run).decisions
-    words = texts_of(snapshot, {row for each in decisions for row in (each.about, *each.beside)})
-    kinds: dict[tuple[bool, str, str], list[Decided]] = {}
-    for each in decisions:
-        is_routine = each.action in _MANY
-        reason = "" if is_routine else plain_reason(each.reason, words)
-        what = WORDS.get(each.action, each.action.replace("_", " ").capitalize())
-        kinds.setdefault((is_routine, what, reason), []).append(each)
-    return [
-        RunChange(what, tuple(_row(each, words) for each in alike[:most] if each.about in words), len(alike), reason)
-        for (_, what, reason), alike in sorted(kinds.items(), key=lambda kind: kind[0][0])
-    ]
-
-
-def _row(each: Decided, words: Mapping[str, str]) -> tuple[str, str]:
-    others = [f"“{words[row]}”" for row in each.beside if row != each.about and row in words]
-    between = _BESIDE.get(each.action)
-    if not (between and others):
-        return each.about, words[each.about]
-    return each.about, f"“{words[each.about]}” – {between}: {', '.join(others)}"
 
 
 # What waits for a person, as `slowwave review` shows and decides it

@@ -57,7 +57,7 @@ _ANSWERS = (
     {"summaries": [{"community": 1, "summary": "They build boats."}]},
 )  # fmt: skip
 _REVIEWS = (
-    {"name": "Ana", "low_risk": "each for itself", "note": "",
+    {"name": "Ana", "note": "",
      "proposal_01": {"decision": "modify",
                      "splits": [{"name": "House - Garden", "entity_type": "project", "observations": ["f_1"]}]},
      "proposal_02": {"decision": "approve", "observations": ["f_3"]}},

@@ -37,11 +37,11 @@ from slowwave.reading.filters.redaction import redact, redact_lines, redact_valu
 from slowwave.reading.ingestion.conversations import Conversations
 from slowwave.reading.ingestion.parsers import FORMATS
 from slowwave.reading.ingestion.windows import PlannedWindow
-from slowwave.review.proposals import ProposalQuestion, renamed, verdicts_of, without
+from slowwave.review.proposals import ProposalQuestion, renamed, without
 from storage.connection import check_namespace
 from tasks.ingest.reading import read_source
 from tasks.ingest.sources import find_sources
-from tasks.people.review_forms import filled_in, form_of
+from tasks.people.review_forms import form_of, verdicts_in
 from tasks.transfer.imports import read_foreign
 
 NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
@@ -205,7 +205,7 @@ def reviews(data: bytes) -> None:
     asked, form = _form()
     with suppress(ValidationError):
         given = form.model_validate(value).model_dump()
-        verdicts_of(asked, filled_in(asked, given), given["low_risk"])
+        verdicts_in(asked, given)
     if isinstance(value, dict):
         with suppress(SlowwaveError):
             renamed(_SPLIT, {str(old): str(new) for old, new in value.items()})

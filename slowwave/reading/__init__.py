@@ -23,7 +23,8 @@ and the words of time check it. `extraction/question_times` reads the time that 
 
 `ingestion/sessions` says which conversations have grown enough for a summary; it uses the summaries of `graph`.
 
-To add a source format: a parser beside the others, and a line in the table of `ingestion/parsers`. What comes
-out of this room are messages, windows and statements with names; which entity a name means is decided in `entities`,
-and whether a statement becomes a fact in `facts`.
+To add a source format: a parser beside the others, a rule in `ingestion/formats` that recognises it, and a line in the
+table of `ingestion/parsers` (CONTRIBUTING has the steps). What comes out of this room are messages, windows and
+statements with names; which entity a name means is decided in `entities`, and whether a statement becomes a fact in
+`facts`.
 """

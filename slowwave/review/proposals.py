@@ -207,8 +207,6 @@ def whole_id(given: str, ids: Collection[str]) -> str:
 
 
 ReviewDecision = Literal["wait", "approve", "reject"]
-Bulk = Literal["each for itself", "approve", "reject"]
-EACH: Bulk = "each for itself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,14 +218,3 @@ class ProposalQuestion:
     title: str
     is_risky: bool
     lines: tuple[str, ...] = ()
-
-
-def verdicts_of(
-    questions: Iterable[ProposalQuestion], chosen: Mapping[str, ReviewDecision], low_risk: Bulk
-) -> dict[str, ReviewDecision]:
-    """What to carry out, by proposal; `low_risk` counts for questions without risk that were left waiting."""
-    found: dict[str, ReviewDecision] = {}
-    for each in questions:
-        own = chosen.get(each.id, "wait")
-        found[each.id] = low_risk if own == "wait" and not each.is_risky and low_risk != "each for itself" else own
-    return {row: decision for row, decision in found.items() if decision != "wait"}

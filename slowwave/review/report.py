@@ -14,14 +14,12 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from math import ceil
 from typing import Any
 
 import polars as pl
 
 from slowwave.common import frames
 from slowwave.common.settings import ReportSettings, SplitSettings
-from slowwave.review.split_suggestions import DEFAULT, split_score, threshold_column, thresholds_of
 
 Row = dict[str, Any]
 
@@ -33,6 +31,11 @@ ENTITIES: frames.Schema = {
 }
 """An entity with `called`, by which a command finds it alone, and `count`, of its live observations."""
 ARCHIVED = "archived"
+_RATIO = pl.col("count") / pl.col("threshold")
+_NAMED = (
+    pl.col("id").alias("entity_id"), pl.col("called").alias("entity_name"), pl.col("entity_type"),
+    pl.col("count").alias("observation_count"),
+)  # fmt: skip
 PREVIEW = 80
 NEAR, BEYOND = 1.0, 1.5
 """From these ratios on a large entity is near its threshold, and is to be evaluated for a split (S0-21)."""
@@ -56,49 +59,22 @@ def command(words: str, *names: str) -> str:
 # Too large
 
 
-def early(settings: SplitSettings) -> SplitSettings:
-    """The settings under which what is only approaching its threshold is looked at for topics already (S0-16).
-
-    More than this threshold is at least `proactive_ratio` of the real one.
-    """
-    lower = {kind: max(1, ceil(settings.proactive_ratio * most) - 1) for kind, most in thresholds_of(settings).items()}
-    return settings.model_copy(update={"thresholds": lower})
-
-
-def weigh_size(scanned: pl.DataFrame, settings: SplitSettings) -> pl.DataFrame:
-    """The result of a scan under `early` settings, for the settings themselves.
-
-    `scanned`: entity_id, entity_type, count, n_topics, topics (label, ids), is_candidate. Returned with the real
-    threshold, `ratio` of the count to it, `score` (S0-08), `n_apart` (topics that are no singletons), `is_distinct`
-    (enough of these) and `is_candidate` (beyond the threshold, too).
-    """
-    measured = scanned.with_columns(threshold_column(scanned["entity_type"].fill_null(DEFAULT), settings))
-    numbers = measured.select("count", "threshold", "n_topics").iter_rows()
-    sizes = pl.col("topics").list.eval(pl.element().struct.field("ids").list.len() >= settings.min_topic_size)
-    return measured.with_columns(
-        pl.Series("score", [split_score(*row) for row in numbers], frames.NUMBER),
-        n_apart=sizes.list.sum().cast(frames.COUNT).fill_null(0),
-        ratio=pl.col("count") / pl.col("threshold"),
-        is_distinct=pl.col("is_candidate"),
-        is_candidate=pl.col("is_candidate") & (pl.col("count") > pl.col("threshold")),
-    )
-
-
 def split_candidates(sizes: pl.DataFrame, entities: pl.DataFrame) -> list[Row]:
     """Entities that hold too much of several topics, those with the highest score first (S0-18).
 
     `topic_diversity` is the split score, 2 decimals; `topics` counts those that are no singletons.
     """
-    rows = _of(entities, sizes.filter("is_candidate")).sort("score", "name", "id", descending=[True, False, False])
-    return [
-        {
-            "entity_id": row["id"], "name": row["called"], "type": row["entity_type"], "count": row["count"],
-            "threshold": row["threshold"], "topic_diversity": round(row["score"], 2), "topics": row["n_apart"],
-            "recommendation": f"It holds {row['count']} observations of {row['n_apart']} topics, {row['ratio']:.1f} "
-            f"times its threshold. Part it: {command('split propose', row['called'])}",
-        }
-        for row in rows.iter_rows(named=True)
-    ]  # fmt: skip
+    rows = _of(entities, sizes.filter("is_candidate")).sort(-pl.col("split_score"), "name", "id")
+    advice = [
+        f"It holds {count} observations of {apart} topics, {ratio:.1f} times its threshold. "
+        f"Part it: {command('split propose', called)}"
+        for called, count, apart, ratio in rows.select("called", "count", "n_apart", "ratio").iter_rows()
+    ]
+    return rows.select(
+        "entity_id", "count", "threshold", name="called", type="entity_type",
+        topic_diversity=pl.col("split_score").round(2), topics="n_apart",
+        recommendation=pl.Series(advice, dtype=pl.String),
+    ).to_dicts()  # fmt: skip
 
 
 def large_entities(sizes: pl.DataFrame, entities: pl.DataFrame, settings: SplitSettings) -> list[Row]:
@@ -106,25 +82,18 @@ def large_entities(sizes: pl.DataFrame, entities: pl.DataFrame, settings: SplitS
 
     `is_distinct`: the topics are clearly apart, so that the entity may be split early (S0-16).
     """
-    is_large = ~pl.col("is_candidate") & (pl.col("ratio") >= settings.proactive_ratio)
-    rows = _of(entities, sizes.filter(is_large)).sort("ratio", "name", "id", descending=[True, False, False])
-    return [
-        {
-            **_named(row), "threshold": row["threshold"], "ratio": round(row["ratio"], 2), "band": _band(row["ratio"]),
-            "topics": row["n_apart"], "is_distinct": row["is_distinct"], "recommendation": _advice(row),
-        }
-        for row in rows.iter_rows(named=True)
-    ]  # fmt: skip
-
-
-def _named(row: Row) -> Row:
-    named = {"entity_id": row["id"], "entity_name": row["called"], "entity_type": row["entity_type"]}
-    return {**named, "observation_count": row["count"]}
+    is_large = ~pl.col("is_candidate") & (settings.proactive_ratio <= _RATIO)
+    rows = _of(entities, sizes.filter(is_large)).sort(-pl.col("ratio"), "name", "id")
+    bands = pl.Series("band", [_band(ratio) for ratio in rows["ratio"]], dtype=pl.String)
+    rows = rows.with_columns(bands, pl.col("ratio").round(2))
+    advice = pl.Series("recommendation", map(_advice, rows.iter_rows(named=True)), dtype=pl.String)
+    return rows.select(*_NAMED, "threshold", "ratio", "band", "is_distinct", advice, topics="n_apart").to_dicts()
 
 
 def _of(entities: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
     known = entities.select("id", "name", "called")
-    return sizes.drop("name", strict=False).join(known, left_on="entity_id", right_on="id").with_columns(id="entity_id")
+    named = sizes.drop("name", strict=False).join(known, left_on="entity_id", right_on="id")
+    return named.with_columns(id="entity_id", ratio=_RATIO)
 
 
 def _band(ratio: float) -> str:
@@ -133,7 +102,7 @@ def _band(ratio: float) -> str:
 
 
 def _advice(row: Row) -> str:
-    how = f"{_band(row['ratio'])}: {row['count']} observations, threshold {row['threshold']}".capitalize()
+    how = f"{row['band']}: {row['count']} observations, threshold {row['threshold']}".capitalize()
     if row["is_distinct"]:
         apart = f"{how}, {row['n_apart']} topics clearly apart"
         return f"{apart}. Part it before it hurts: {command('split propose', row['called'])}"
@@ -151,15 +120,12 @@ def flagged_observations(facts: pl.DataFrame, entities: pl.DataFrame) -> dict[st
     owners = entities.select("called", owner_entity_id="id")
     text = pl.col("statement").fill_null("")
     cut = pl.when(text.str.len_chars() > PREVIEW).then(text.str.slice(0, PREVIEW) + "...").otherwise(text)
-    flags = facts.join(owners, on="owner_entity_id").sort("called", "owner_entity_id", "id")
-    rows = flags.select(
+    rows = facts.join(owners, on="owner_entity_id").sort("called", "owner_entity_id", "id").select(
         "called", "id", "similar_to_id", "similarity_score", entity_id="owner_entity_id", content_preview=cut,
         content_length=text.str.len_chars(),
     )  # fmt: skip
-    found: dict[str, list[Row]] = {}
-    for row in rows.iter_rows(named=True):
-        found.setdefault(row.pop("called"), []).append(row)
-    return found
+    parts = rows.partition_by("called", as_dict=True, maintain_order=True, include_key=False)
+    return {str(name): part.to_dicts() for (name,), part in parts.items()}
 
 
 # Unread
@@ -183,21 +149,17 @@ def stale_entities(
     is_unread = pl.coalesce("last_access_at", "created_at") < now - timedelta(days=stale_days)
     is_rare = pl.col("access_count").fill_null(0) <= settings.stale_max_access
     rows = with_reads.filter(is_unread & is_rare & _is_current()).with_columns(
-        days=_days("last_access_at", now), is_archival=pl.col("id").is_in(list(archival))
+        days_since_access=_days("last_access_at", now), archival_candidate=pl.col("id").is_in(list(archival))
     )
-    order = rows.sort("last_access_at", "created_at", "name", "id", nulls_last=False)
-    return [
-        {
-            **_named(row), "status": row["status"] or "active", "created_at": _time(row["created_at"]),
-            "last_access": _time(row["last_access_at"]), "access_count": row["access_count"] or 0,
-            "days_since_access": row["days"], "archival_candidate": row["is_archival"],
-        }
-        for row in order.iter_rows(named=True)
-    ]  # fmt: skip
+    return rows.sort("last_access_at", "created_at", "name", "id", nulls_last=False).select(
+        *_NAMED, pl.col("status").fill_null("active"), _time("created_at"), pl.col("access_count").fill_null(0),
+        "days_since_access", "archival_candidate", last_access=_time("last_access_at"),
+    ).to_dicts()  # fmt: skip
 
 
-def _time(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat()
+def _time(column: str) -> pl.Expr:
+    """A time as ISO 8601; null where there is none."""
+    return pl.col(column).map_elements(datetime.isoformat, return_dtype=pl.String)
 
 
 def _is_current() -> pl.Expr:
@@ -223,15 +185,9 @@ def archival_candidates(entities: pl.DataFrame, scores: pl.DataFrame, usage: pl.
     weighed = scores.filter("is_stale").select("id", "importance", "temporal")
     candidates = entities.filter(_is_current()).join(weighed, on="id")
     candidates = candidates.join(usage.select("id", "last_access_at"), on="id", how="left")
-    since = pl.coalesce("last_access_at", "created_at")
-    rows = candidates.with_columns(since=since).sort("since", "name", "id")
-    return [
-        {
-            **_named(row), "importance": round(row["importance"], 4), "temporal": round(row["temporal"], 4),
-            "last_access": _time(row["last_access_at"]),
-        }
-        for row in rows.iter_rows(named=True)
-    ]  # fmt: skip
+    return candidates.sort(pl.coalesce("last_access_at", "created_at"), "name", "id").select(
+        *_NAMED, pl.col("importance").round(4), pl.col("temporal").round(4), last_access=_time("last_access_at")
+    ).to_dicts()  # fmt: skip
 
 
 # Suspect
@@ -244,13 +200,10 @@ def suspects(facts: pl.DataFrame, entities: pl.DataFrame) -> list[Row]:
     """
     owners = entities.select("called", owner_entity_id="id")
     rows = facts.join(owners, on="owner_entity_id", how="left").sort("called", "id", nulls_last=True)
-    return [
-        {
-            "id": row["id"], "content": row["statement"] or "", "entity_id": row["owner_entity_id"],
-            "entity_name": row["called"], "suspect_of": row["suspect_of"], "leans_on": row["leans_on"] or "",
-        }
-        for row in rows.iter_rows(named=True)
-    ]  # fmt: skip
+    return rows.select(
+        "id", "suspect_of", pl.col("leans_on").fill_null(""), content=pl.col("statement").fill_null(""),
+        entity_id="owner_entity_id", entity_name="called",
+    ).to_dicts()  # fmt: skip
 
 
 # The report as tables: what each section shows, and which command comes next (S0-17).

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -170,17 +171,12 @@ def plan_split(parent: Row, splits: Sequence[SplitPart], observations: pl.DataFr
         row for id_, name in entities.select("id", "name").iter_rows() for row in part_facts(own, (id_, name), now)
     ]
     structure = pl.DataFrame(pairs, schema=dict(frames.FACTS))
-    decisions = [
-        *_about_parts(parent, splits, observations, now),
-        *_about_moves(parent, splits, now),
-        *_about_structure(structure, now),
-    ]
     return SplitPlan(
         entities,
         pl.concat(aliases),
         moved,
         structure,
-        decision_frame(decisions),
+        decision_frame(_decisions(parent, splits, observations, structure, now)),
         tuple(embed_texts(entities)),
         len(observations) - len(moved),
     )
@@ -212,46 +208,21 @@ def _children(parent: Row, splits: Sequence[SplitPart], moved: pl.DataFrame, now
     return rows.with_columns(embed_text_hash=hashes)
 
 
-def _about_parts(
-    parent: Row, splits: Sequence[SplitPart], observations: pl.DataFrame, now: datetime
-) -> list[dict[str, Any]]:
-    """The decision about the split, for the entity and for each new one."""
-    ids = [_id_of(each) for each in splits]
+def _decisions(
+    parent: Row, splits: Sequence[SplitPart], observations: pl.DataFrame, structure: pl.DataFrame, now: datetime
+) -> Iterator[Row]:
+    """About the split, each new entity, where each observation is filed now, and what is a part of what."""
     counts = {each.name: len(each.observations) for each in splits}
+    known = plan_hash(parent, observations["id"])
+    seen = {"moved": counts, "remaining": len(observations) - sum(counts.values()), "plan_hash": known}
+    own, made = parent["id"], partial(decision, now=now, decided_by="person")
     reason = f"A person parted it by topic: {', '.join(counts)}."
-    seen = {
-        "moved": counts,
-        "remaining": len(observations) - sum(counts.values()),
-        "plan_hash": plan_hash(parent, observations["id"]),
-    }
-    whole = decision("split", parent["id"], [parent["id"]], ids, reason, now, seen, decided_by="person")
-    parts = [
-        decision(
-            "create", id_, [parent["id"]], [id_], f"Split from {parent['name']!r}.", now,
-            {"observations": len(each.observations)}, decided_by="person",
-        )
-        for id_, each in zip(ids, splits, strict=True)
-    ]  # fmt: skip
-    return [whole, *parts]
-
-
-def _about_moves(parent: Row, splits: Sequence[SplitPart], now: datetime) -> list[dict[str, Any]]:
-    """For each observation where it is filed now."""
-    return [
-        decision(
-            "move", fact, [parent["id"], child], [fact], f"{parent['name']!r} was split: it is {each.name!r}'s.",
-            now, {"owner_entity_id": [parent["id"], child]}, decided_by="person",
-        )
-        for each in splits
-        for child in (_id_of(each),)
-        for fact in each.observations
-    ]  # fmt: skip
-
-
-def _about_structure(structure: pl.DataFrame, now: datetime) -> list[dict[str, Any]]:
-    reason = "A split tells from both ends what is a part of what."
-    rows = structure.select("id", "subject_id", "object_id").iter_rows()
-    return [
-        decision("create", id_, [subject, object_], [id_], reason, now, decided_by="person")
-        for id_, subject, object_ in rows
-    ]
+    yield made("split", own, [own], [_id_of(each) for each in splits], reason, measures=seen)
+    for each in splits:
+        child, measures = _id_of(each), {"observations": len(each.observations)}
+        yield made("create", child, [own], [child], f"Split from {parent['name']!r}.", measures=measures)
+        for fact in each.observations:
+            why = f"{parent['name']!r} was split: it is {each.name!r}'s."
+            yield made("move", fact, [own, child], [fact], why, measures={"owner_entity_id": [own, child]})
+    for id_, subject, object_ in structure.select("id", "subject_id", "object_id").iter_rows():
+        yield made("create", id_, [subject, object_], [id_], "A split tells from both ends what is a part of what.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -213,23 +213,6 @@ DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class SplitCandidate:
-    """An entity that should be split: how full it is, and its topics with the number of observations of each."""
-
-    entity_id: str
-    entity_name: str
-    entity_type: str
-    observation_count: int
-    threshold: int
-    split_score: float
-    topics: Mapping[str, int]
-
-    def as_json(self) -> dict[str, Any]:
-        """One candidate, as the tool `find_split_candidates` has it."""
-        return asdict(self) | {"split_score": round(self.split_score, DIGITS)}
-
-
-@dataclass(frozen=True, slots=True)
 class TopicAnalysis:
     """How full an entity is, and what it holds: (id, content) of the observations of each topic (S0-12).
 
@@ -340,12 +323,16 @@ def split_score(count: int, threshold: int, n_topics: int) -> float:
     return fullness + min(n_topics / max(count, 1), MOST_OF_DIVERSITY)
 
 
-def is_candidate(count: int, threshold: int, sizes: Sequence[int], settings: SplitSettings) -> bool:
-    """Whether an entity should be split: too full, and at least `min_topics` topics that are no singletons (T1)."""
-    is_full = count > threshold and split_score(count, threshold, len(sizes)) > 1.0
-    return is_full and large_topics(sizes, settings) >= settings.min_topics
+def weighed(count: int, threshold: int, sizes: Sequence[int], settings: SplitSettings) -> dict[str, Any]:
+    """How full an entity is, and whether its topics, of these sizes, are apart.
 
-
-def large_topics(sizes: Sequence[int], settings: SplitSettings) -> int:
-    """How many topics have `min_topic_size` observations or more."""
-    return sum(size >= settings.min_topic_size for size in sizes)
+    `n_apart` are the topics of at least `min_topic_size` observations, `is_distinct` where there are `min_topics` of
+    them (T1); `is_candidate` says that it is beyond its threshold, too. Up to the threshold topics add no score.
+    """
+    is_full, n_apart = count > threshold, sum(size >= settings.min_topic_size for size in sizes)
+    is_distinct = n_apart >= settings.min_topics
+    return {
+        "count": count, "threshold": threshold, "n_apart": n_apart, "is_distinct": is_distinct,
+        "is_candidate": is_full and is_distinct,
+        "split_score": split_score(count, threshold, len(sizes) if is_full else 0),
+    }  # fmt: skip

@@ -31,6 +31,8 @@ _TEXTS = {"id": pl.String, "text": pl.String, "text_hash": pl.String}
 _OBSERVED_KINDS = ("observation", "note")
 _READ = ("id", "kind", "predicate", "object_id", "object_text", "statement", "owner_entity_id", "valid_from")
 
+_BROKEN_OFF = ("interrupted", "failed")
+
 Listed = Mapping[str, list[Any]]
 
 
@@ -166,8 +168,16 @@ def link_entities(
 
 
 def touched_entities(run: Run) -> list[str]:
-    """Ids of the entities that this run wrote last."""
-    return store_of(run).snapshot().frame("entities", f"run_id = {quoted(run.id)}", ["id"])["id"].to_list()
+    """Ids of the entities written last by this run, or by one of its flow that broke off since the last that did not.
+
+    A run that dies after its facts were written leaves what follows from them to the run after it.
+    """
+    snapshot = store_of(run).snapshot()
+    runs = snapshot.frame("runs", f"flow = {quoted(run.flow)} AND state != 'undone'", ["id", "state", "started_at"])
+    whole = runs.filter(~pl.col("state").is_in(_BROKEN_OFF) & (pl.col("id") != run.id))
+    since = pl.lit(whole["started_at"].max(), dtype=runs.schema["started_at"])
+    broken = runs.filter(pl.col("state").is_in(_BROKEN_OFF) & (since.is_null() | (pl.col("started_at") > since)))
+    return snapshot.referring("entities", "run_id", [run.id, *broken["id"]], ["id"])["id"].to_list()
 
 
 def _look_around(

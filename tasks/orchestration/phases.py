@@ -242,38 +242,32 @@ def _of(state: tuple[object, ...]) -> dict[str, Recalled]:
         return known
 
 
-class Gate:
-    """The questions of one run: frozen before what it watches over, and asked again however the run ends."""
-
-    def __init__(self, run: Run, settings: GateSettings, is_open: bool) -> None:
-        self._run, self._settings, self._is_open = run, settings, is_open
-        self._frozen: Frozen | None = None
-
-    def freeze(self, steward: StewardSettings = StewardSettings()) -> None:  # noqa: B008 (frozen)
-        """Draw and ask the questions now; what fades by these settings is not asked about."""
-        if not self._is_open:
-            self._frozen = freeze_probes(self._run, self._settings, steward=steward)
-
-    def check(self, tally: Tally) -> None:
-        """Ask again, and take the run back if recall fell."""
-        tally.gated(check_recall(self._run, self._frozen, self._settings, [self._run.id]))
-
-
 @asynccontextmanager
-async def gated(run: Run, tally: Tally, settings: GateSettings, *, dry_run: bool = False) -> AsyncIterator[Gate]:
+async def gated(
+    run: Run, tally: Tally, settings: GateSettings, *, dry_run: bool = False
+) -> AsyncIterator[Callable[..., None]]:
     """Watch over a run, which must be recorded inside: one that is still going on cannot be undone.
 
-    A run that failed is checked as well, for what it had committed by then.
+    The yielded function draws and asks the questions; what fades by the settings of a `steward` is not asked about.
+    They are asked again however the run ends: a run that failed is checked, too, for what it had committed by then.
     """
-    gate = Gate(run, settings, is_open=dry_run)
+    frozen: list[Frozen | None] = [None]
+
+    def freeze(steward: StewardSettings = StewardSettings()) -> None:  # noqa: B008 (frozen)
+        if not dry_run:
+            frozen.append(freeze_probes(run, settings, steward=steward))
+
+    def check() -> None:
+        tally.gated(check_recall(run, frozen[-1], settings, [run.id]))
+
     try:
-        yield gate
+        yield freeze
     except Exception as error:
-        gate.check(tally)
+        check()
         if tally.verdict is not None:
             error.add_note(tally.verdict.reason())
         raise
-    gate.check(tally)
+    check()
 
 
 async def attempt(tally: Tally, phase: str, work: Callable[[], T | Awaitable[T]]) -> T | None:
@@ -376,8 +370,6 @@ SHOWN_EACH = 4
 class NightTally(WholeTally):
     """Counts of one night: those of its phases, each under its name."""
 
-    decided: dict[str, Sequence[DecisionSummary]] = field(default_factory=dict)
-    """Decisions of each phase, by its run."""
     gates: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     fallen: list[RecallFell] = field(default_factory=list)
     idle: str = ""
@@ -392,8 +384,8 @@ class NightTally(WholeTally):
         if "gate" in summary:
             self.gates[phase] = summary["gate"]
             self.remarks.append(f"{phase}: {summary['notes'][-1]}")
-        rows = [DecisionSummary(row["decision"], row["fact"], row["reason"]) for row in summary["decisions"]]
-        self.decisions += self.decided.get(summary["run"], rows)[:SHOWN_EACH]
+        told = summary["decisions"][:SHOWN_EACH]
+        self.decisions += [DecisionSummary(row["decision"], row["fact"], row["reason"]) for row in told]
 
     def fell(self, phase: str, error: RecallFell) -> None:
         """A phase after which recall fell."""

@@ -124,11 +124,6 @@ class Tally:
         counted = self.writes or [what for what in self.counts if what != RunCount.PHASES_FAILED]
         return self.has_linked or any(self.counts[what] for what in counted)
 
-    @property
-    def shown_decisions(self) -> list[DecisionSummary]:
-        """The first of the decisions, as many as are shown."""
-        return self.decisions[: LISTED if self.dry_run else SHOWN]
-
     def summary(self) -> dict[str, Any]:
         """Everything counted, as plain data."""
         usage = self.usage
@@ -148,9 +143,7 @@ class Tally:
             **({"dry_run": True} if self.dry_run else {}),
             "counts": counts,
             "llm": llm,
-            "decisions": [
-                dict(zip(("decision", "fact", "reason"), each.cells, strict=True)) for each in self.shown_decisions
-            ],
+            "decisions": [each.row for each in self.decisions[: LISTED if self.dry_run else SHOWN]],
             "issues": self.issues,
             "errors": self.errors,
             **lease_wait(self.waited_s),
@@ -175,7 +168,7 @@ class Tally:
 async def publish_summary(run: Run, tally: Tally) -> None:
     """Show on the run's page what the run did; the tally learns the commit at which it ended."""
     tally.commit = newest_commit(run)
-    await show_summary(run, tally.summary(), tally.shown_decisions)
+    await show_summary(run, tally.summary())
 
 
 @dataclass

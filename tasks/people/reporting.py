@@ -21,9 +21,9 @@ from storage.doctor import Defect
 from storage.store import Store
 from storage.transactions import Transaction
 from tasks.entities.retirement import Restored
-from tasks.runtime.engine import is_inline, task
+from tasks.runtime.engine import task
 from tasks.runtime.retrying import WHOLE_MEMORY
-from tasks.runtime.run_pages import markdown_table, plain_cells, plain_text
+from tasks.runtime.run_pages import markdown_table, plain_text, show_page, show_table
 from tasks.runtime.runs import Run, as_run, existing_store, finished_row
 from tasks.runtime.writing import proposed
 
@@ -91,20 +91,13 @@ def with_waiting(run: Run, found: dict[str, Any]) -> dict[str, Any]:
 
 async def publish_report(run: Run, report: Mapping[str, Any]) -> None:
     """Show the report on the run's page, as a Markdown artifact."""
-    if is_inline():
-        return
-    from prefect.artifacts import acreate_markdown_artifact
-
     place = f"--store {run.store} --namespace {run.namespace}"
     left = len(report["proposals"])
     outcome = (
         f"{left} splits proposed; take them back: `slowwave undo {run.id} {place}`." if left else "Nothing was changed."
     )
-    await acreate_markdown_artifact(
-        f"{report_markdown(report, place)}\n{outcome} No model was asked: 0 calls, 0 dollars.",
-        key="consolidation-report",
-        description="What wants a person's eye",
-    )
+    lines = [report_markdown(report, place), f"{outcome} No model was asked: 0 calls, 0 dollars."]
+    await show_page(lines, "consolidation-report", "What wants a person's eye")
 
 
 def report_markdown(report: Mapping[str, Any], place: str = "", limit: int | None = SHOWN) -> str:
@@ -169,10 +162,6 @@ def examine_store(run: Run, *, repair: bool) -> Examined:
 
 async def publish_findings(run: Run, examined: Examined) -> None:
     """Show them on the run's page: a Markdown artifact with the counts, and a table of all defects."""
-    if is_inline():
-        return
-    from prefect.artifacts import acreate_markdown_artifact, acreate_table_artifact
-
     rows = [{"state": "mended", **asdict(each)} for each in examined.mended]
     rows += [{"state": "found", **asdict(each)} for each in examined.left]
     kinds = Counter((row["state"], row["check"], row["table"]) for row in rows)
@@ -183,9 +172,8 @@ async def publish_findings(run: Run, examined: Examined) -> None:
         "",
         *(markdown_table(("state", "check", "table", "count"), [(*kind, n) for kind, n in sorted(kinds.items())])),
     ]
-    await acreate_markdown_artifact("\n".join(lines), key="doctor-summary", description="How the namespace is")
-    if rows:
-        await acreate_table_artifact(plain_cells(rows), key="doctor-findings", description="Every defect")
+    await show_page(lines, "doctor-summary", "How the namespace is")
+    await show_table(rows, "doctor-findings", "Every defect")
 
 
 # Undo and restore: what they did, on the page of their run.
@@ -225,7 +213,7 @@ async def publish_undone(run: Run, report: undoing.UndoReport, *, dry_run: bool)
     lines = [f"# {verb} {len(report.runs)} run{'s' if len(report.runs) != 1 else ''}", ""]
     lines += [*(f"- {plain_text(each)}" for each in report.runs), ""]
     lines += markdown_table(("table", "rows put back", "rows removed"), report.rows)
-    await _publish("undo-summary", lines, "What was taken back")
+    await show_page(lines, "undo-summary", "What was taken back")
     return {**asdict(report), "run": run.id, "dry_run": dry_run}
 
 
@@ -239,7 +227,7 @@ async def publish_restored(run: Run, restored: Restored, *, dry_run: bool) -> di
         lines += markdown_table(("fact", "reason"), _shown([(text, reason) for _, text, reason in restored.refused]))
     if restored.facts and not dry_run:
         lines += [f"Take it back: `slowwave undo {run.id} --store {run.store} --namespace {run.namespace}`."]
-    await _publish("restore-summary", lines, "Which facts came back")
+    await show_page(lines, "restore-summary", "Which facts came back")
     return {
         "run": None if dry_run else run.id,
         "dry_run": dry_run,
@@ -251,11 +239,3 @@ async def publish_restored(run: Run, restored: Restored, *, dry_run: bool) -> di
 def _shown(rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     more = [(f"… and {len(rows) - SHOWN_FACTS} more", "")] if len(rows) > SHOWN_FACTS else []
     return [*rows[:SHOWN_FACTS], *more]
-
-
-async def _publish(key: str, lines: Sequence[str], description: str) -> None:
-    if is_inline():
-        return
-    from prefect.artifacts import acreate_markdown_artifact
-
-    await acreate_markdown_artifact("\n".join(lines), key=key, description=description)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -24,6 +24,7 @@ from tasks.runtime.engine import task
 from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import settle_patches
 
+Choice = Literal["approve", "later", "reject"]
 _NOT_NOW = {
     "applied": "It was approved and carried out before.",
     "rejected": "It was rejected before.",
@@ -56,7 +57,7 @@ def approve(
     `ids` may be the short forms that tables show. `Refused` where nothing can be carried out because none is open.
     Candidates whose plan is stale are planned and proposed again by these `settings`: `replaced_by`.
     """
-    done = _decide(run, ids, person, note, is_yes=True)
+    done = _decide(run, ids, "approve", person, note)
     stale = proposals_by_id(store_of(run).snapshot(), [each.id for each in done if each.state == "stale"])
     patches = [each for each in stale if each.action == "patch"]
     return _proposed_again(run, done, patches, settings) if patches else done
@@ -83,31 +84,25 @@ def _proposed_again(
 @task("reject proposals")
 def reject(run: Run, ids: Sequence[str], person: Person, note: str = "") -> tuple[DecidedProposal, ...]:
     """Leave things as they are because a person said no; the same is not proposed again."""
-    return _decide(run, ids, person, note, is_yes=False)
+    return _decide(run, ids, "reject", person, note)
 
 
 @task("approve for later")
-def approve_for_later(run: Run, proposal_id: str, person: Person, note: str = "") -> DecidedProposal:
-    """Say yes to a proposal that somebody else, such as an agent, is to carry out; it is checked again by then."""
-    check_person(person)
-    with store_of(run).commit(run.id, "review", run.now) as tx:
-        chosen = open_proposals(tx, [proposal_id])[0]
-        record(tx, run, {chosen.id: ("approved", "")}, person, note)
-        tx.upsert("decisions", _decision_rows(run, [chosen], person, note, "approve"))
-    return DecidedProposal(chosen.id, "approved", chosen.title)
+def approve_for_later(run: Run, ids: Sequence[str], person: Person, note: str = "") -> tuple[DecidedProposal, ...]:
+    """Say yes to proposals that somebody else, such as an agent, is to carry out; they are checked again by then."""
+    return _decide(run, ids, "later", person, note)
 
 
-def _decide(run: Run, ids: Sequence[str], person: Person, note: str, *, is_yes: bool) -> tuple[DecidedProposal, ...]:
+def _decide(run: Run, ids: Sequence[str], choice: Choice, person: Person, note: str) -> tuple[DecidedProposal, ...]:
     check_person(person)
     with store_of(run).commit(run.id, "review", run.now) as tx:
         chosen = open_proposals(tx, ids)
-        states = _apply(tx, run, chosen, person) if is_yes else _turn_down(tx, run, chosen, person)
+        states = _OUTCOMES[choice](tx, run, chosen, person)
         record(tx, run, states, person, note)
-        meant = [each for each in chosen if states[each.id][0] in ("applied", "rejected")]
-        tx.upsert("decisions", _decision_rows(run, meant, person, note, "approve" if is_yes else "reject"))
+        meant = [each for each in chosen if states[each.id][0] != "stale"]
+        tx.upsert("decisions", _decision_rows(run, meant, person, note, "reject" if choice == "reject" else "approve"))
         settle_patches(tx, [change.id for each in chosen for change in each.changes if change.table == "facts"])
-    if is_yes:
-        renew_profiles(run, _owners(run, [each for each in chosen if states[each.id][0] == "applied"]))
+    renew_profiles(run, _owners(run, [each for each in chosen if states[each.id][0] == "applied"]))
     return tuple(DecidedProposal(each.id, states[each.id][0], each.title, states[each.id][1]) for each in chosen)
 
 
@@ -153,6 +148,14 @@ def _turn_down(tx: Transaction, run: Run, chosen: Sequence[Proposal], person: Pe
     }
     write_changes(tx, list(kept.values()), run.now)
     return {each.id: ("rejected", "") for each in chosen}
+
+
+def _approved(tx: Transaction, run: Run, chosen: Sequence[Proposal], person: Person) -> dict[str, tuple[str, str]]:
+    """What an approval for later writes: nothing yet."""
+    return {each.id: ("approved", "") for each in chosen}
+
+
+_OUTCOMES = {"approve": _apply, "reject": _turn_down, "later": _approved}
 
 
 def _signed(proposal_id: str, person: Person) -> dict[str, str]:

@@ -8,29 +8,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from itertools import accumulate
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from recall.proposals import Proposal, summary_of
-from slowwave.review.proposals import EACH, Bulk, ProposalQuestion, ReviewDecision, verdicts_of
+from slowwave.review.proposals import ProposalQuestion, ReviewDecision
 from storage.snapshots import Reading
 from tasks.runtime.engine import is_inline, log
-from tasks.runtime.run_pages import markdown_table, plain_text
+from tasks.runtime.run_pages import markdown_table, plain_text, show_page
 from tasks.runtime.runs import Run, existing_store
 
-from .review import DecidedProposal
+from .review import Choice, DecidedProposal
 from .review_runs import waiting
 
 if TYPE_CHECKING:
     from prefect.input import RunInput
 
 DIFF_LINES = 12
-IN_BOX, ROOM = 3, 480
-"""Lines above a box at most, and their letters; a line is never cut, and the first one is always there."""
-_APART = " · "
-_BULK = "What is said to each proposal goes first; this one decision is for all others that have no risk."
+_PAGE = ("review-summary", "What a person decided")
 
 
 def questions_about(reading: Reading, proposals: Sequence[Proposal]) -> tuple[ProposalQuestion, ...]:
@@ -50,19 +46,15 @@ def _lines_about(reading: Reading, each: Proposal) -> tuple[str, ...]:
 
 
 def form_of(questions: Sequence[ProposalQuestion], person: str = "") -> type[RunInput]:
-    """The form: a name, one decision for what has no risk (if anything has none), and a box for each proposal."""
+    """The form: a name, a note, and a box with the decision on each proposal."""
     fields: dict[str, Any] = {
         "name": (str, Field(*([person] if person else []), title="Your name", max_length=100, pattern=r"\w",
                             description="It stands in the ledger beside every decision.")),
-        "low_risk": (Bulk, Field(EACH, title="All that have no risk", description=_BULK)),
         "note": (str, Field("", title="Note", max_length=1000, description="Why, for the ledger.")),
     }  # fmt: skip
-    if all(each.is_risky for each in questions):
-        del fields["low_risk"]
-    for number, each in enumerate(questions, 1):
-        fields[_field(number)] = _box(number, each)
-    base = _form_base()
-    return create_model("ReviewForm", __base__=base, **fields).with_initial_data(description=_description(questions))
+    fields |= {_field(number): _box(number, each) for number, each in enumerate(questions, 1)}
+    made = create_model("ReviewForm", __base__=_form_base(), **fields)
+    return made.with_initial_data(description=_description(questions))
 
 
 @cache
@@ -101,17 +93,7 @@ def _box(number: int, each: ProposalQuestion) -> tuple[type[BaseModel], Any]:
         __config__=ConfigDict(extra="ignore", title=title),
         decision=(ReviewDecision, decision),
     )
-    return box, Field(default_factory=box, title=title, description=_in_short(each))
-
-
-def _in_short(each: ProposalQuestion) -> str:
-    """The lines about it, as far as they fit above a box; the page has all."""
-    lead, *lines = each.lines or ("",)
-    lengths = accumulate(map(len, lines[:IN_BOX]))
-    shown = [line for line, end in zip(lines, lengths, strict=False) if end <= ROOM] or lines[:1]
-    rest = len(lines) - len(shown)
-    more = [f"and {rest} more line{'s' if rest != 1 else ''} at the top"] if rest else []
-    return _APART.join([lead, *shown, *more])
+    return box, Field(default_factory=box, title=title)
 
 
 def _description(questions: Sequence[ProposalQuestion]) -> str:
@@ -128,20 +110,14 @@ def _description(questions: Sequence[ProposalQuestion]) -> str:
 def markdown_of(number: int, each: ProposalQuestion) -> list[str]:
     """A proposal as Markdown: title, risks and reason, what would change; stored text shows as text only."""
     lead, *diff = each.lines or ("",)
-    return [
-        f"#### {number}. {plain_text(each.title)}",
-        "",
-        plain_text(lead),
-        "",
-        *(f"- {plain_text(line)}" for line in diff),
-        "",
-    ]
+    lines = [f"#### {number}. {plain_text(each.title)}", "", plain_text(lead), ""]
+    return [*lines, *(f"- {plain_text(line)}" for line in diff), ""]
 
 
-def filled_in(questions: Sequence[ProposalQuestion], given: Mapping[str, Any]) -> dict[str, ReviewDecision]:
-    """The decision on each proposal, by its id."""
-    boxes = {each.id: given.get(_field(number)) or {} for number, each in enumerate(questions, 1)}
-    return {row: cast(ReviewDecision, box.get("decision", "wait")) for row, box in boxes.items()}
+def verdicts_in(questions: Sequence[ProposalQuestion], given: Mapping[str, Any]) -> dict[str, Choice]:
+    """The decisions of a form that was filled in, by proposal; what waits has none."""
+    boxes = [(each.id, given.get(_field(number)) or {}) for number, each in enumerate(questions, 1)]
+    return {row: box["decision"] for row, box in boxes if box.get("decision", "wait") != "wait"}
 
 
 # Pages of a review: what waits, and what became of it, on the page of the run and as plain data.
@@ -169,7 +145,7 @@ def can_ask() -> bool:
 async def nothing_waits(run: Run) -> dict[str, Any]:
     """The end of a run that has nothing to ask."""
     log.info("Nothing waits in namespace %s.", run.namespace)
-    await _publish_note("Nothing waits. Nothing was changed, and no model was asked.")
+    await show_page(["Nothing waits. Nothing was changed, and no model was asked."], *_PAGE)
     return {"run": run.id, "state": "completed", "waiting": [], "decided": [], "note": "Nothing waits."}
 
 
@@ -178,38 +154,18 @@ async def nobody_to_ask(run: Run, questions: Sequence[ProposalQuestion]) -> dict
     place = f"--store {run.store} --namespace {run.namespace}"
     note = f"{len(questions)} waiting. Decide in a terminal: slowwave review list {place}"
     log.info("%s", note)
-    await _publish_note(f"{note} Nothing was changed, and no model was asked.")
+    await show_page([plain_text(f"{note} Nothing was changed, and no model was asked.")], *_PAGE)
     return {"run": run.id, "state": "completed", "waiting": _plain(questions), "decided": [], "note": note}
-
-
-async def _publish_note(note: str) -> None:
-    """The summary of a run that put nothing before anybody."""
-    if not is_inline():
-        from prefect.artifacts import acreate_markdown_artifact
-
-        await acreate_markdown_artifact(plain_text(note), key="review-summary", description="What a person decided")
-
-
-async def publish_waiting(run: Run, questions: Sequence[ProposalQuestion]) -> None:
-    """Show on the run's page what waits, with reasons, risks and what would change."""
-    from prefect.artifacts import acreate_markdown_artifact
-
-    lines = [f"# {len(questions)} waiting", "", "Press Resume above and fill in the form, or decide in a terminal:", ""]
-    lines += [f"`slowwave review list --store {run.store} --namespace {run.namespace}`", ""]
-    lines += [line for number, each in enumerate(questions, 1) for line in markdown_of(number, each)]
-    await acreate_markdown_artifact("\n".join(lines), key="review-waiting", description="What waits for a person")
 
 
 async def publish_decided(
     run: Run,
     questions: Sequence[ProposalQuestion],
-    verdicts: Mapping[str, ReviewDecision],
+    verdicts: Mapping[str, Choice],
     done: Sequence[DecidedProposal],
     name: str,
 ) -> dict[str, Any]:
     """Show the results; returns the same as plain data."""
-    from prefect.artifacts import acreate_markdown_artifact
-
     left = [each for each in questions if each.id not in verdicts]
     rows = [(each.title, STATES.get(each.state, each.state), each.outcome) for each in done]
     rows += [(each.title, "waits", "") for each in left]
@@ -219,7 +175,7 @@ async def publish_decided(
     lines = [f"# {plain_text(name)} decided", "", *markdown_table(head, shown)]
     lines += [f"Take it back: `slowwave undo {run.id} {place}`."] if done else []
     lines += ["", "No model was asked: 0 calls, 0 dollars."]
-    await acreate_markdown_artifact("\n".join(lines), key="review-summary", description="What a person decided")
+    await show_page(lines, *_PAGE)
     state = "incomplete" if any(each.state == "stale" for each in done) else "completed"
     decided = [asdict(each) for each in done]
     return {"run": run.id, "state": state, "by": name, "waiting": _plain(left), "decided": decided, "note": ""}
@@ -242,11 +198,11 @@ class FormAnswer:
 
     name: str
     note: str
-    verdicts: Mapping[str, ReviewDecision]
+    verdicts: Mapping[str, Choice]
 
 
 async def frozen(run: Run, action: str, limit: int) -> tuple[ProposalQuestion, ...]:
-    """What to ask about: what waits now, shown on the run's page; when the run goes on, what waited when it began."""
+    """What to ask about: what waits now; when the run goes on, what waited when it began."""
     if is_inline():
         return _questions(run, action, limit)
     from prefect.input import acreate_flow_run_input, aread_flow_run_input
@@ -255,8 +211,6 @@ async def frozen(run: Run, action: str, limit: int) -> tuple[ProposalQuestion, .
     if kept is not None:
         return tuple(ProposalQuestion(**{**each, "lines": tuple(each["lines"])}) for each in kept)
     questions = _questions(run, action, limit)
-    if questions:
-        await publish_waiting(run, questions)
     await acreate_flow_run_input(KEPT, [asdict(each) for each in questions])
     return questions
 
@@ -272,5 +226,4 @@ async def answered(questions: Sequence[ProposalQuestion], person: str, timeout_h
     log.info("Waiting for a person: press Resume on this run, or use `slowwave review`.")
     form = form_of(questions, person)
     given = (await asuspend_flow_run(form, timeout=round(timeout_hours * 3600), key="review")).model_dump()
-    verdicts = verdicts_of(questions, filled_in(questions, given), given.get("low_risk", EACH))
-    return FormAnswer(" ".join(given["name"].split()), given["note"], verdicts)
+    return FormAnswer(" ".join(given["name"].split()), given["note"], verdicts_in(questions, given))

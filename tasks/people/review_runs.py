@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from recall.proposals import OPEN, Proposal, list_proposals, proposal_named, proposals_by_id
 from slowwave.common.errors import Refused, UnusableInput
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import SplitSettings
-from slowwave.review.proposals import Person, ReviewDecision
+from slowwave.review.proposals import Person
 from slowwave.review.split_plan import splits_of
 from storage.snapshots import Snapshot
 from tasks.runtime.runs import Run, as_run, existing_store, store_of
 
 from .observations import plan_to_retire, propose_deletion
-from .review import DecidedProposal, approve, approve_for_later, check_person, open_proposals, record, reject
+from .review import Choice, DecidedProposal, approve, approve_for_later, check_person, open_proposals, record, reject
 from .splitting import propose_split
 
-Choice = Literal["approve", "later", "reject"]
 _COUNTS = {
     "applied": RunCount.PROPOSALS_CARRIED_OUT,
     "rejected": RunCount.PROPOSALS_REJECTED,
@@ -47,12 +46,21 @@ def decide(run: Run, ids: Sequence[str], choice: Choice, person: Person, note: s
     """Approve or reject proposals by ids or short forms; raises before it begins where one is unknown or decided."""
     check_person(person)
     chosen = [each.id for each in open_proposals(existing_store(run).snapshot(), ids)]
-    work: Mapping[Choice, Callable[[], tuple[DecidedProposal, ...]]] = {
-        "approve": lambda: approve(run, chosen, person, note),
-        "reject": lambda: reject(run, chosen, person, note),
-        "later": lambda: tuple(approve_for_later(run, each, person, note) for each in chosen),
-    }
-    return as_run(run, {"proposals": chosen, "choice": choice, "door": person.door}, work[choice], counts_of)
+    return _as_run(run, dict.fromkeys(chosen, choice), choice, person, note)
+
+
+def _as_run(
+    run: Run, verdicts: Mapping[str, Choice], choice: str, person: Person, note: str
+) -> tuple[DecidedProposal, ...]:
+    """Carry out the decisions on open proposals as one run: first approvals, then rejections."""
+
+    def work() -> tuple[DecidedProposal, ...]:
+        acts = {"approve": approve, "later": approve_for_later, "reject": reject}
+        ids = {said: [row for row, verdict in verdicts.items() if verdict == said] for said in acts}
+        return tuple(done for said, act in acts.items() if ids[said] for done in act(run, ids[said], person, note))
+
+    parameters = {"proposals": list(verdicts), "choice": choice, "door": person.door}
+    return as_run(run, parameters, work, counts_of)
 
 
 def modified(run: Run, id_: str, ask: Mapping[str, Any], person: Person) -> DecidedProposal:
@@ -79,34 +87,22 @@ def leave_deletion(run: Run, entity_id: str, ids: Sequence[str], reason: str = "
 
 
 def apply_verdicts(
-    run: Run, verdicts: Mapping[str, ReviewDecision], person: Person, note: str = ""
+    run: Run, verdicts: Mapping[str, Choice], person: Person, note: str = ""
 ) -> tuple[DecidedProposal, ...]:
-    """Carry out the decisions, by proposal: first approvals, then rejections.
+    """Carry out the decisions of a form, by proposal.
 
     Tolerant of a second time: what is no longer open, because this was done before or somebody else decided
     meanwhile, is returned as it is.
     """
     rows = existing_store(run).snapshot().by_ids("proposals", list(verdicts), ["id", "state", "title", "outcome"])
     stored = {row: rest for row, *rest in rows.iter_rows()}
-    is_open, closed = [], []
-    for row in verdicts:
-        state, title, outcome = stored.get(row, ("gone", "", "It is no longer there."))
-        if state in OPEN:
-            is_open.append(row)
-        else:
-            closed.append(DecidedProposal(row, state, title or row, outcome or f"It was {state} before."))
-    if not is_open:
-        return tuple(closed)
-
-    def work() -> tuple[DecidedProposal, ...]:
-        done: list[DecidedProposal] = []
-        for choice, act in (("approve", approve), ("reject", reject)):
-            ids = [row for row in is_open if verdicts[row] == choice]
-            done += act(run, ids, person, note) if ids else ()
-        return tuple(done)
-
-    parameters = {"proposals": is_open, "choice": "each", "door": person.door}
-    return (*closed, *as_run(run, parameters, work, counts_of))
+    found = {row: stored.get(row, ("gone", row, "It is no longer there.")) for row in verdicts}
+    closed = tuple(
+        DecidedProposal(row, state, title, outcome or f"It was {state} before.")
+        for row, (state, title, outcome) in found.items() if state not in OPEN
+    )  # fmt: skip
+    is_open = {row: verdict for row, verdict in verdicts.items() if found[row][0] in OPEN}
+    return (*closed, *_as_run(run, is_open, "each", person, note)) if is_open else closed
 
 
 def counts_of(done: Sequence[DecidedProposal]) -> dict[RunCount, int]:

@@ -15,13 +15,13 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from functools import update_wrapper, wraps
+from functools import update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar, cast
 
 from inference.secrets import clean_error
 
-from .retrying import FLOW_TRIES, LONGEST_TASK_S, TASK_TRIES, Tries, tried_flow, tried_task
+from .retrying import FLOW_TRIES, LONGEST_TASK_S, TASK_TRIES, Tries, tried_flow, tried_task, within
 from .telemetry import traced
 
 if TYPE_CHECKING:
@@ -125,12 +125,12 @@ def flow(
 
     def declare(body: Callable[P, R]) -> Callable[P, R]:
         if not HAS_PREFECT:
-            guarded = _without_secrets(traced("flow", name, body))
+            guarded = within(_without_secrets, traced("flow", name, body))
             return Inline(guarded, cast(Callable[P, R], tried_flow(name, guarded, tries)))
         from .prefect_engine import Flow, as_deployed, retry_options, run_name
 
         described = cast(AsyncBody, _described(body))
-        guarded = _without_secrets(traced("flow", name, as_deployed(described, takes_turns)))
+        guarded = within(_without_secrets, traced("flow", name, as_deployed(described, takes_turns)))
         options.update(name=name, flow_run_name=run_name, **retry_options(tries))
         return cast(Callable[P, R], Flow(guarded, inline=tried_flow(name, guarded, tries), **options))
 
@@ -154,7 +154,7 @@ def task(
     """
 
     def declare(body: Callable[P, R]) -> Callable[P, R]:
-        guarded = _without_secrets(traced("task", name, body))
+        guarded = within(_without_secrets, traced("task", name, body))
         tried = cast(Callable[P, R], tried_task(name, guarded, tries, longest_s))
         if not HAS_PREFECT:
             return Inline(guarded, tried)
@@ -202,34 +202,15 @@ async def side_by_side(work: Callable[..., Awaitable[R]], shares: Iterable[Mappi
     return cast("list[R]", ended)
 
 
-def _without_secrets(body: Callable[..., Any]) -> Callable[..., Any]:
-    """The body, whose errors hold no secret: Prefect keeps the text of every error, and of what led to it."""
-    if inspect.iscoroutinefunction(body):
-
-        @wraps(body)
-        async def run_async(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return await body(*args, **kwargs)
-            except Exception as error:
-                _raise_clean(error)
-
-        return run_async
-
-    @wraps(body)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return body(*args, **kwargs)
-        except Exception as error:
-            _raise_clean(error)
-
-    return run
-
-
-def _raise_clean(error: Exception) -> NoReturn:
-    clean = clean_error(error)
-    if clean is error:
-        raise error
-    raise clean from None
+@contextmanager
+def _without_secrets() -> Iterator[None]:
+    """Inside, errors hold no secret: Prefect keeps the text of every error, and of what led to it."""
+    try:
+        yield
+    except Exception as error:
+        if (clean := clean_error(error)) is not error:
+            raise clean from None
+        raise
 
 
 class Watcher(Protocol):

@@ -10,12 +10,12 @@ import logging
 import os
 import random
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from inspect import iscoroutinefunction
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from tenacity import RetryCallState, retry, retry_if_exception, stop_after_attempt
 
@@ -68,6 +68,22 @@ def may_try_again(error: object) -> bool:
     return _in_flow.get() and isinstance(error, PASSING) and os.environ.get(RETRIES, "").lower() != OFF
 
 
+def within(context: Callable[[], AbstractContextManager[Any]], body: Callable[P, R]) -> Callable[P, R]:
+    """The body, asynchronous or not, each call of which is inside such a context."""
+
+    @wraps(body)
+    async def wait(*args: Any, **kwargs: Any) -> Any:
+        with context():
+            return await cast(AsyncBody, body)(*args, **kwargs)
+
+    @wraps(body)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with context():
+            return body(*args, **kwargs)
+
+    return cast(Callable[P, R], wait if iscoroutinefunction(body) else run)
+
+
 @contextmanager
 def _inside_flow() -> Iterator[None]:
     token = _in_flow.set(True)
@@ -79,13 +95,7 @@ def _inside_flow() -> Iterator[None]:
 
 def as_flow(body: AsyncBody) -> AsyncBody:
     """The body of a flow, in which tasks are tried again."""
-
-    @wraps(body)
-    async def run(*args: Any, **kwargs: Any) -> Any:
-        with _inside_flow():
-            return await body(*args, **kwargs)
-
-    return run
+    return within(_inside_flow, body)
 
 
 def tried_flow(name: str, body: AsyncBody, tries: Tries) -> AsyncBody:

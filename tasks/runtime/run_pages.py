@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,10 +34,11 @@ class DecisionSummary:
     others: tuple[str, ...] = ()
 
     @property
-    def cells(self) -> tuple[str, str, str]:
-        """Its three cells of a table, all statements in one."""
+    def row(self) -> dict[str, str]:
+        """Its row of a table, with all statements in one cell."""
         sign = INTO if self.action == "absorb" else BESIDE
-        return self.action, sign.join(filter(None, [self.statement, ALSO.join(self.others)])), self.reason
+        about = sign.join(filter(None, [self.statement, ALSO.join(self.others)]))
+        return {"decision": self.action, "fact": about, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,52 +90,25 @@ def decisions_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[Decisio
 SHOWN_DECISIONS = 10
 SHOWN_ISSUES = 50
 
-_decisions_of_runs: ContextVar[dict[str, Sequence[DecisionSummary]] | None] = ContextVar(
-    "decisions_of_runs", default=None
-)
-
 _SIGNS = re.compile(r"[\\`*_{}\[\]()#+!|~^$-]")
 
 
-@contextmanager
-def collecting_decisions(by_run: dict[str, Sequence[DecisionSummary]]) -> Iterator[None]:
-    """Inside, runs put their decisions into `by_run`, by the id of the run; in summaries their facts share a cell."""
-    token = _decisions_of_runs.set(by_run)
-    try:
-        yield
-    finally:
-        _decisions_of_runs.reset(token)
+async def show_page(lines: Sequence[str], key: str, description: str) -> None:
+    """Show lines on the run's page, as a Markdown artifact."""
+    if not is_inline():
+        from prefect.artifacts import acreate_markdown_artifact
+
+        await acreate_markdown_artifact("\n".join(lines), key=key, description=description)
 
 
-async def show_summary(run: Run, summary: Mapping[str, Any], decisions: Sequence[DecisionSummary]) -> None:
-    """Show a summary on the run's page, as a Markdown artifact."""
-    if (by_run := _decisions_of_runs.get()) is not None:
-        by_run[run.id] = decisions
-    if is_inline():
-        return
-    from prefect.artifacts import acreate_markdown_artifact
-
-    await acreate_markdown_artifact(
-        _markdown(run, summary, decision_rows(decisions) or _rarest_decisions(run)),
-        key=f"{run.flow}-summary",
-        description="What this run did",
-    )
+async def show_summary(run: Run, summary: Mapping[str, Any]) -> None:
+    """Show a summary on the run's page."""
+    if not is_inline():
+        decisions = summary["decisions"] or _rarest_decisions(run)
+        await show_page(_markdown(run, summary, decisions), f"{run.flow}-summary", "What this run did")
 
 
-def decision_rows(decisions: Sequence[DecisionSummary]) -> list[dict[str, str]]:
-    """Decisions as rows of a page: each fact in a cell of its own, and a row for each fact that another is about.
-
-    Rows have the keys decision, fact and reason; where any decision is about several facts, also `other fact`.
-    """
-    has_others = any(each.others for each in decisions)
-    return [
-        {"decision": each.action, "fact": each.statement, **({"other fact": other} if has_others else {}),
-         "reason": each.reason}
-        for each in decisions for other in each.others or ("",)
-    ]  # fmt: skip
-
-
-def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[Mapping[str, str]]) -> str:
+def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[Mapping[str, str]]) -> list[str]:
     place = f"--store {run.store} --namespace {run.namespace}"
     llm = summary["llm"]
     cost = (
@@ -144,7 +116,7 @@ def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[Mapping[
         f"{llm['tokens_in']} tokens in, {llm['tokens_out']} out, {llm['usd']:.4f} dollars."
     )
     way_back = f"All of it: `slowwave why {run.id} {place}`. Take the run back: `slowwave undo {run.id} {place}`."
-    lines = [
+    return [
         f"# {summary['run']}: {summary['state']}",
         "",
         f"Store `{run.store}`, namespace `{run.namespace}`, commit {summary['commit']}.",
@@ -161,7 +133,6 @@ def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[Mapping[
         *(() if summary.get("dry_run") else (way_back, "")),
         *(f"- {plain_text(issue)}" for issue in [*summary["errors"], *summary["issues"]][:SHOWN_ISSUES]),
     ]
-    return "\n".join(lines)
 
 
 def _counts_table(head: str, counts: Mapping[str, int]) -> list[str]:

@@ -6,7 +6,6 @@ that has set up OpenTelemetry itself keeps what it has, and hears of us.
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 import sys
@@ -14,13 +13,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from slowwave.common import __version__
 from slowwave.common.run_counts import retired, written
-from slowwave.common.telemetry import Note, Value, count, is_watched, span
+from slowwave.common.telemetry import Note, Value, count, span
+
+from .retrying import within
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor
@@ -42,40 +42,19 @@ _open: ContextVar[_Open | None] = ContextVar("open", default=None)
 
 
 def traced(kind: Kind, name: str, body: Body) -> Body:
-    """The body of a flow or task, which is measured wherever somebody watches; asynchronous if the body is."""
-
-    @wraps(body)
-    async def wait(*args: Any, **kwargs: Any) -> Any:
-        if not _is_on(kind):
-            return await body(*args, **kwargs)
-        with _measured(kind, name) as note:
-            done = await body(*args, **kwargs)
-            note(_attributes(done))
-            return done
-
-    @wraps(body)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        if not _is_on(kind):
-            return body(*args, **kwargs)
-        with _measured(kind, name):
-            return body(*args, **kwargs)
-
-    return wait if inspect.iscoroutinefunction(body) else run
-
-
-def _is_on(kind: Kind) -> bool:
-    """Whether anybody watches; a flow looks whether the environment asks for it, in whatever process it runs."""
-    if kind == "flow":
-        start_telemetry(os.environ)
-    return is_watched()
+    """The body of a flow or task, asynchronous or not, which is measured wherever somebody watches."""
+    return within(lambda: _measured(kind, name), body)
 
 
 @contextmanager
-def _measured(kind: Kind, name: str) -> Iterator[Note]:
+def _measured(kind: Kind, name: str) -> Iterator[None]:
+    """A flow looks whether the environment asks for it, in whatever process it runs."""
+    if kind == "flow":
+        start_telemetry(os.environ)
     with span(f"{kind} {name}", {f"slowwave.{kind}": name}) as note:
         token = _open.set(_Open(name, note)) if kind == "flow" else None
         try:
-            yield note
+            yield
         finally:
             if token is not None:
                 _open.reset(token)

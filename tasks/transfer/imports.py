@@ -188,7 +188,6 @@ def _finish(run: Run, file: ForeignFile, settings: IngestSettings) -> None:
 # Files: an export of another memory system is read whole, whatever its encoding, and never changed.
 
 
-MAX_BYTES = 512_000_000
 _SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
 _HEAD_BYTES = 262_144
 
@@ -211,96 +210,54 @@ class ForeignFile:
 def read_foreign(path: str | Path, system: str = "auto") -> ForeignFile:
     """An export of a memory system: a file, or a folder whose JSON files belong together.
 
-    What cannot be read of it is listed in `skipped`. Raises `UnusableInput` for a path that is missing, too large, no
-    text, or no JSON, and where nothing shows which system wrote it.
+    What cannot be read of it is listed in `skipped`. Raises `UnusableInput` for a path that is missing, no text, or no
+    JSON, and where nothing shows which system wrote it.
     """
     given = Path(path).expanduser()
-    if is_own_export(given):
-        raise UnusableInput(f"{_shown(given)} is an export of slowwave.", "slowwave import takes it as a whole.")
-    files = _json_files(given)
-    values: list[tuple[str, Any]] = []
-    broken: list[Skipped] = []
-    whole = hashlib.blake2b(digest_size=16)
-    for file in files:
-        raw = _bytes(file)
-        whole.update(raw)
-        before = f"{file.name} " if len(files) > 1 else ""
-        for place, value, reason in _values(file, raw):
-            if reason:
-                broken.append(Skipped(f"{before}{place}", reason))
-            else:
-                values.append((f"{before}{place}".strip(), value))
-    if not values:
-        raise _unreadable(given, broken)
-    modified = max(file.stat().st_mtime for file in files)
     uri = _shown(given)
-    content = read_export(values, system, broken, uri)
-    return ForeignFile(uri, whole.hexdigest(), datetime.fromtimestamp(modified, UTC), content)
-
-
-def _json_files(path: Path) -> list[Path]:
-    """The file itself, or the JSON files of a folder in the order of their names."""
-    if not path.exists():
-        raise UnusableInput(f"There is no file or folder {str(path)!r}.", "Check the path.")
-    if not path.is_dir():
-        return [path]
-    files = sorted(file for file in path.iterdir() if file.is_file() and file.suffix.lower() in _SUFFIXES)
-    if not files:
-        raise UnusableInput(f"There is no JSON in the folder {_shown(path)}.", READS)
-    return files
-
-
-def _bytes(path: Path) -> bytes:
+    if is_own_export(given):
+        raise UnusableInput(f"{uri} is an export of slowwave.", "slowwave import takes it as a whole.")
+    if not given.exists():
+        raise UnusableInput(f"There is no file or folder {str(given)!r}.", "Check the path.")
+    listed = sorted(given.iterdir()) if given.is_dir() else []
+    files = [file for file in listed if file.is_file() and file.suffix.lower() in _SUFFIXES] or [given]
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise UnusableInput(
-                f"{_shown(path)} has {size / 1e6:.0f} MB; up to {MAX_BYTES / 1e6:.0f} can be read.",
-                "Export it in parts, for one user or group at a time.",
-            )
-        raw = path.read_bytes()
+        content = [(f"{file.name} " if len(files) > 1 else "", file.read_bytes()) for file in files]
     except OSError as error:
-        raise UnusableInput(
-            f"{_shown(path)} cannot be read: {error.strerror or error}.", "Check its permissions."
-        ) from error
-    if kind := binary_kind(raw[:_HEAD_BYTES]):
-        raise UnusableInput(f"{_shown(path)} is {kind}, not JSON.", f"{READS} Unpack or export it first.")
-    return raw
+        raise UnusableInput(f"{uri} cannot be read: {error.strerror or error}.", READS) from error
+    loaded = [
+        (f"{name}{place}".strip(), value, why) for name, raw in content for place, value, why in _values(uri, raw)
+    ]
+    values = [(place, value) for place, value, why in loaded if not why]
+    broken = [Skipped(place, why) for place, _, why in loaded if why]
+    if not values:
+        first = f": {broken[0].place}: {broken[0].reason}" if broken else " is empty"
+        raise UnusableInput(f"Nothing can be read, {uri}{first}.", f"{READS} Was the export finished?")
+    whole = hashlib.blake2b(b"".join(raw for _, raw in content), digest_size=16).hexdigest()
+    modified = datetime.fromtimestamp(max(file.stat().st_mtime for file in files), UTC)
+    return ForeignFile(uri, whole, modified, read_export(values, system, broken, uri))
 
 
-def _values(path: Path, raw: bytes) -> Iterator[tuple[str, Any, str]]:
+def _values(uri: str, raw: bytes) -> Iterator[tuple[str, Any, str]]:
     """(place, value, why it cannot be read) of each JSON value: one document, or one value a line."""
-    encoding = encoding_of(raw[:_HEAD_BYTES])
-    text = raw if encoding == "utf-8" else raw.decode(encoding, MIXED).encode()
-    if not text.strip():
-        return
+    if kind := binary_kind(raw[:_HEAD_BYTES]):
+        raise UnusableInput(f"{uri} is {kind}, not JSON.", f"{READS} Unpack or export it first.")
+    text = raw.decode(encoding_of(raw[:_HEAD_BYTES]), MIXED).removeprefix("\ufeff").encode()
     try:
-        whole = orjson.loads(text.removeprefix(b"\xef\xbb\xbf"))
+        whole = orjson.loads(text or b"[]")
     except orjson.JSONDecodeError as error:
-        yield from _lines(path, text, error)
+        found = [*load_lines(text.split(b"\n"))]
+        if text.strip() and not any(isinstance(value, dict) for _, value, _ in found):
+            where = readable(str(error))
+            raise UnusableInput(
+                f"{uri} is no JSON: {where}.", f"{READS} If it was cut off, export it again."
+            ) from error
+        for number, value, note in found:
+            yield f"line {number}", value, note.reason if note is not None and note.kind == "unreadable" else ""
         return
-    if isinstance(whole, list):
-        yield from ((f"[{number}]", value, "") for number, value in enumerate(whole))
-    else:
-        yield "", whole, ""
-
-
-def _lines(path: Path, text: bytes, error: orjson.JSONDecodeError) -> Iterator[tuple[str, Any, str]]:
-    found = [(number, value, note) for number, value, note in load_lines(text.split(b"\n"))]
-    if not any(isinstance(value, dict) for _, value, _ in found):
-        where = readable(str(error))
-        raise UnusableInput(
-            f"{_shown(path)} is no JSON: {where}.", f"{READS} If it was cut off, export it again."
-        ) from error
-    for number, value, note in found:
-        yield f"line {number}", value, note.reason if note is not None and note.kind == "unreadable" else ""
-
-
-def _unreadable(path: Path, broken: list[Skipped]) -> UnusableInput:
-    if broken:
-        first = broken[0]
-        return UnusableInput(f"Nothing in {_shown(path)} can be read: {first.place}: {first.reason}.", READS)
-    return UnusableInput(f"{_shown(path)} is empty.", f"{READS} Was the export finished?")
+    yield from (
+        ((f"[{n}]", value, "") for n, value in enumerate(whole)) if isinstance(whole, list) else [("", whole, "")]
+    )
 
 
 def _shown(path: Path) -> str:

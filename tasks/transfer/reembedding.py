@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,7 +13,6 @@ from inference.embedding import Embedder, open_embedder
 from slowwave.common.comparison.similarity import has_profile
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.errors import Refused
-from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import ReembedSettings
 from slowwave.common.text import as_json, digest
 from slowwave.facts.searched_texts import READ, message_texts, texts_of
@@ -26,7 +24,6 @@ from storage.tables import TABLES, WITH_VECTORS
 from storage.transactions import Transaction
 from storage.upkeep import KIND, Staging, drop_staged, staged_hashes, write_anew
 from tasks.ingest.candidate_rows import CONVERSATIONS
-from tasks.orchestration.tallies import Tally
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import EMBEDS, LONGEST_WAIT_FOR_A_MODEL_S
 from tasks.runtime.runs import Run, existing_store, vector_column
@@ -325,52 +322,11 @@ def drop_staging(run: Run) -> None:
     drop_staged(existing_store(run))
 
 
-# The counts of a re-embedding.
-
-
-@dataclass
-class ReembedTally(Tally):
-    """Counts of one re-embedding, from the model `old` to `new`."""
-
-    old: str = ""
-    new: str = ""
-    is_published: bool = False
-    has_filled: bool = False
-
-    def surveyed(self, texts: int, left: int) -> None:
-        """What a run would embed."""
-        self.counts[RunCount.DIFFERENT_TEXTS] += texts
-        self.counts[RunCount.TEXTS_TO_EMBED] += left
-
-    def filled(self, rows: Mapping[str, int]) -> None:
-        """Rows that lacked a vector of the model that the memory has."""
-        self.counts.update({f"{name}: vectors filled": number for name, number in rows.items()})
-        self.has_filled = any(rows.values())
-
-    def published(self, rows: Mapping[str, int], embedded: int) -> None:
-        """Counts of written rows by table, and of embedded texts."""
-        self.counts[RunCount.TEXTS_EMBEDDED] += embedded
-        self.counts[RunCount.ROWS_REEMBEDDED] += sum(rows.values())
-        self.counts.update({f"{name}: rows": number for name, number in rows.items()})
-        self.is_published = bool(rows)
-
-    def linked_anew(self, links: int) -> None:
-        """Links between entities that are alike by the new model."""
-        self.counts[RunCount.LINKS] += links
-
-    def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """Remarks on the counts, for a reader."""
-        if self.old == self.new:
-            idle = f"Every row that says something has a vector of {self.new}."
-            return [f"The memory has vectors of {self.new} already.", *([] if self.has_filled else [idle])]
-        turn = [f"From {self.old} to {self.new}."]
-        if self.state == "undone":
-            return turn
-        if not self.dry_run:
-            turn.append(f'Set embedder = "{self.new}" in slowwave.toml before anything else is written.')
-        if not has_profile(self.new):
-            turn.append(
-                f"No thresholds were measured for {self.new}: those of a transformer are used where facts are "
-                "compared, unless resolve_cosine is set."
-            )
-        return turn
+def remarks_on(old: str, new: str, *, dry_run: bool) -> list[str]:
+    """What a reader should know of a memory that turns to a new model."""
+    is_unknown = f"No thresholds were measured for {new}: those of a transformer are used where facts are compared"
+    return [
+        f"From {old} to {new}.",
+        *([] if dry_run else [f'Set embedder = "{new}" in slowwave.toml before anything else is written.']),
+        *([] if has_profile(new) else [f"{is_unknown}, unless resolve_cosine is set."]),
+    ]

@@ -11,13 +11,8 @@ from test_atlas import FACTS, HOSTILE, NOW, filled, seconds
 
 from apps.transfer_commands import atlas_page
 from recall.atlas import atlas_data
-from scripts.browser import Browser, chromium
+from scripts.browser import Browser
 from storage.store import Store
-
-PROGRAM = chromium()
-pytestmark = pytest.mark.skipif(
-    PROGRAM is None, reason="No Chromium on this machine: install it, or name it in $CHROMIUM."
-)
 
 EDGES = (
     "atlas.shownEdges().map(([a, b, facts]) => [[a, b].map(name => name.slice(0, 9)).sort().join(' '), facts]).sort()"
@@ -32,13 +27,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = folder / "atlas.html"
     path.write_text(atlas_page({**atlas_data(store, NOW), "namespace": HOSTILE}), encoding="utf-8")
     return path
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    assert PROGRAM
-    with Browser(PROGRAM, tmp_path_factory.mktemp("profile")) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

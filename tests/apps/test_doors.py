@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import re
 import shutil
-import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from importlib import import_module
@@ -14,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import command as run
 from mcp.client import Client
 from mcp_client import small_memory
 from talk import NOW, said, written
 
 import slowwave
-from apps.cli import main
 from apps.configuration import Place
 from apps.mcp.server import make_server
 from slowwave.common.errors import SlowwaveError, UnusableInput
@@ -91,11 +90,7 @@ def test_every_command_refuses_a_namespace_that_leads_elsewhere(
     (tmp_path / "cwd").mkdir()
     monkeypatch.chdir(tmp_path / "cwd")
     words = [talk if word == "" else word for word in command]
-    argv = ["slowwave", *words, "--store", str(tmp_path / "memory"), "--namespace", "../outside"]
-    monkeypatch.setattr(sys, "argv", argv)
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 2
+    assert run(monkeypatch, *words, "--store", tmp_path / "memory", "--namespace", "../outside") == 2
     assert "cannot be a namespace" in capsys.readouterr().err
     assert nothing_is_outside(tmp_path)
     assert not (tmp_path / "memory").exists()

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import pytest
+from console import console
 from stores import fact, remembered
 from talk import started
 
-from apps.cli import main
 from apps.configuration import Place
 from apps.runs_commands import check_environment
 from slowwave.common.settings import Settings
@@ -76,25 +74,17 @@ def test_a_store_that_cannot_be_made_is_a_problem_and_one_of_a_later_schema_too(
 def test_the_command_ends_with_one_where_something_needed_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def ended(*more: str) -> tuple[Any, str]:
-        monkeypatch.setattr(sys, "argv", ["slowwave", "doctor", "--environment", *more])
-        try:
-            main()
-        except SystemExit as end:
-            return end.code, capsys.readouterr().out
-        raise AssertionError
-
+    run = console(monkeypatch, capsys)
     monkeypatch.chdir(tmp_path)
-    code, told = ended("--json")
-    document = json.loads(told)
-    assert (code, document["is_ready"]) == (0, True)
-    assert {"packages", "store", "schema", "embedding model"} <= {row["check"] for row in document["checks"]}
+    ready = run("doctor", "--environment", "--json")
+    assert (ready.code, ready.json["is_ready"]) == (0, True)
+    assert {"packages", "store", "schema", "embedding model"} <= {row["check"] for row in ready.json["checks"]}
     (tmp_path / "slowwave.toml").write_text('[ingest.llm]\nmodel = "mistral/large"\n')
     monkeypatch.delenv("MISTRAL_API_KEY", raising=False)
-    code, told = ended()
-    assert code == 1
-    assert "MISTRAL_API_KEY" in told
-    assert ended("--repair")[0] == 2
+    missing = run("doctor", "--environment")
+    assert missing.code == 1
+    assert "MISTRAL_API_KEY" in missing.out
+    assert run("doctor", "--environment", "--repair").code == 2
     assert not (tmp_path / "memory").exists()
 
 

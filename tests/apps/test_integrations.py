@@ -439,10 +439,3 @@ def test_a_session_keeps_items_and_learns_later_what_it_cannot_learn_now(
 
 def _raise(error: Exception) -> None:
     raise error
-
-
-def test_no_face_imports_a_library_before_a_program_asks_for_it() -> None:
-    from talk import started
-
-    code = "import sys, slowwave, slowwave.integrations.mem0\nprint({'langgraph', 'agents', 'polars'} & {*sys.modules})"
-    assert started(code).communicate(timeout=60) == ("set()\n", "")

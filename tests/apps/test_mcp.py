@@ -18,7 +18,6 @@ from mcp_client import (
     MARTA,
     ORDER,
     TOKEN,
-    Held,
     Person,
     asked,
     facts_of,
@@ -70,16 +69,6 @@ def url(memory: Path) -> Iterator[str]:
     """Where that server answers."""
     with serving(memory) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def spanish(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
-    """A client over stdio, of a server that speaks sofia's words, on a memory of its own."""
-    folder = tmp_path_factory.mktemp("stdio")
-    (folder / "slowwave.toml").write_text('[labels]\nlocale = "es"\n')
-    uri = Path(shutil.copytree(template, folder / "memory"))
-    with Held(uri, lambda **how: over_stdio(uri, folder, **how)) as held:
-        yield held
 
 
 def let(url: str, body: Callable[..., Coroutine[Any, Any, Any]], person: Person | None = None, **how: Any) -> Any:
@@ -326,7 +315,7 @@ def test_what_was_approved_in_another_door_an_agent_carries_out(url: str, memory
     asking = {"entity_name": "Marta", "observations": [MARTA[3]]}
     waiting = let(url, lambda client: asked(client, "delete_observations", **asking))
     run = new_run("review", str(memory), "default", DEFAULT_EMBEDDER)
-    approve_for_later(run, waiting["proposal_id"], Decider("Cleo", "terminal"))
+    approve_for_later(run, [waiting["proposal_id"]], Decider("Cleo", "terminal"))
     told = let(url, lambda client: asked(client, "delete_observations", **asking))
     assert (told["state"], told["decided_by"], told["door"]) == ("applied", "Cleo", "terminal")
     assert MARTA[3] not in facts_of(memory, "e_marta").values()
@@ -381,34 +370,58 @@ def test_an_error_that_nobody_meant_is_one_sentence_with_a_way_out() -> None:
 # Sofia's words, over stdio
 
 
+def in_spanish(
+    template: Path, folder: Path, body: Callable[[Client], Coroutine[Any, Any, None]], person: Person
+) -> list[Exception]:
+    """A session over stdio with a server that speaks sofia's words; what was no message of the protocol in it."""
+    (folder / "slowwave.toml").write_text('[labels]\nlocale = "es"\n')
+    uri, strange = Path(shutil.copytree(template, folder / "memory")), list[Exception]()
+
+    async def notice(message: Any) -> None:
+        if isinstance(message, Exception):
+            strange.append(message)
+
+    async def session() -> None:
+        async with over_stdio(uri, folder, elicitation_callback=person, message_handler=notice) as client:
+            await body(client)
+
+    asyncio.run(session())
+    return strange
+
+
 @pytest.mark.proof
-def test_a_split_is_suggested_asked_for_and_made_in_sofias_words(spanish: Held) -> None:
-    spanish.person.answer = {}
-    suggestion = spanish.ask("propose_entity_split_tool", entity_name="House (Proyecto)")["proposal"]
-    splits = suggestion["suggested_splits"]
-    assert {split["entity_type"] for split in splits} == {"Proyecto"}
-    assert {each["relation_type"] for each in suggestion["relations_to_create"]} == {"contiene", "parte_de"}
-    plan = {"entity_name": "House", "approved_splits": splits, "plan_hash": suggestion["plan_hash"]}
-    waiting = spanish.ask("execute_entity_split_tool", **plan)
-    assert (waiting["state"], "large" in waiting["risks"]) == ("pending", True)
-    spanish.person.answer = {"decision": "approve", "name": "Ana"}
-    done = spanish.ask("execute_entity_split_tool", **plan)
-    assert (done["state"], done["moved_observations"], done["relations_created"]) == ("applied", 26, 4)
-    assert done["original_observations_remaining"] == 0
-    opened = spanish.ask("open_nodes", names=["House"])["entities"][0]
-    assert opened["entity_type"] == "Proyecto"
-    assert set(named(opened["relations"], "relation_type")) == {"contiene", "parte_de"}
+def test_a_split_is_suggested_asked_for_and_made_in_sofias_words(template: Path, tmp_path: Path) -> None:
+    person = Person()
+
+    async def split(client: Client) -> None:
+        suggestion = (await asked(client, "propose_entity_split_tool", entity_name="House (Proyecto)"))["proposal"]
+        splits = suggestion["suggested_splits"]
+        assert {split["entity_type"] for split in splits} == {"Proyecto"}
+        assert {each["relation_type"] for each in suggestion["relations_to_create"]} == {"contiene", "parte_de"}
+        plan = {"entity_name": "House", "approved_splits": splits, "plan_hash": suggestion["plan_hash"]}
+        waiting = await asked(client, "execute_entity_split_tool", **plan)
+        assert (waiting["state"], "large" in waiting["risks"]) == ("pending", True)
+        person.answer = {"decision": "approve", "name": "Ana"}
+        done = await asked(client, "execute_entity_split_tool", **plan)
+        assert (done["state"], done["moved_observations"], done["relations_created"]) == ("applied", 26, 4)
+        assert done["original_observations_remaining"] == 0
+        opened = (await asked(client, "open_nodes", names=["House"]))["entities"][0]
+        assert opened["entity_type"] == "Proyecto"
+        assert set(named(opened["relations"], "relation_type")) == {"contiene", "parte_de"}
+
+    in_spanish(template, tmp_path, split, person)
 
 
-def test_a_plan_for_another_state_is_refused(spanish: Held) -> None:
+def test_over_stdio_a_plan_for_another_state_is_refused_and_nothing_but_the_protocol_is_written(
+    template: Path, tmp_path: Path
+) -> None:
     split = {"name": "Puerto - Norte", "observations": ["f_00000000"]}
     asking = {"entity_name": "Puerto", "approved_splits": [split], "plan_hash": "of-another-day"}
-    assert "since the plan was made" in spanish.refused("execute_entity_split_tool", **asking)
 
+    async def refuse(client: Client) -> None:
+        assert "since the plan was made" in await refused(client, "execute_entity_split_tool", **asking)
 
-def test_nothing_but_the_protocol_is_on_standard_output(spanish: Held) -> None:
-    spanish.ask("search_semantic", query="Marta")
-    assert spanish.strange == []
+    assert in_spanish(template, tmp_path, refuse, Person()) == []
 
 
 # Who may come in
@@ -492,6 +505,3 @@ def test_a_server_answers_to_its_own_names_and_those_it_was_given() -> None:
     names = allowed_names(parse_address("0.0.0.0:8765"), ["memory.example"])
     assert names.enable_dns_rebinding_protection
     assert {"memory.example:*", "localhost:*", "0.0.0.0:*"} <= {*names.allowed_hosts}
-
-
-# Several at once

@@ -19,7 +19,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 from conftest import EPOCH
-from stores import fact, remembered
+from stores import entity, fact, remembered
 from talk import rows, started
 
 import slowwave
@@ -44,16 +44,7 @@ def ferry(tmp_path_factory: pytest.TempPathFactory) -> Path:
                  edge_type="hierarchical")  # fmt: skip
     painted = fact("f_paint", SHORT, subject_id="e_ferry", owner_entity_id="e_ferry", kind="observation",
                    object_id=None, edge_type="semantic")  # fmt: skip
-    entities = [
-        {
-            "id": f"e_{name}",
-            "canonical_name": name,
-            "name": name.title(),
-            "entity_type": "project",
-            "last_seen_at": EPOCH,
-        }
-        for name in ("ferry", "harbour")
-    ]
+    entities = [entity(name, entity_type="project", last_seen_at=EPOCH) for name in ("ferry", "harbour")]
     return remembered(tmp_path_factory.mktemp("ferry") / "memory", [parts, painted], more={"entities": entities})
 
 
@@ -95,37 +86,6 @@ def _parts(hint: Any) -> set[Any]:
 
 
 # Reading
-
-
-def _leaves(found: Any) -> list[Any]:
-    return [leaf for each in found for leaf in _leaves(each)] if isinstance(found, list | tuple) else [found]
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda memory: memory.recall(QUESTION, 1).facts,
-        lambda memory: memory.recall(QUESTION, graph="bfs", scope="global").facts,
-        lambda memory: [found.facts for found in memory.recall_many([QUESTION, "ferry"], 1, scope="global")],
-        lambda memory: memory.context_for(QUESTION, 200),
-        lambda memory: memory.facts_of("ferry"),
-        lambda memory: memory.history("ferry", "part_of"),
-        lambda memory: memory.chain("f_part"),
-        lambda memory: memory.neighbours("ferry"),
-        lambda memory: memory.path("ferry", "harbour"),
-        lambda memory: memory.why("f_part"),
-        lambda memory: memory.communities(),
-        lambda memory: memory.find_entities("fer"),
-        lambda memory: memory.search_entities("ferry"),
-        lambda memory: memory.duplicates("ferry"),
-    ],
-)  # fmt: skip
-def test_every_read_gives_records_of_the_package(ferry: Path, ask: Callable[[Any], Any]) -> None:
-    with open_memory(ferry, is_logged=False) as memory:
-        found = ask(memory)
-        assert found
-        assert {type(each).__module__.partition(".")[0] for each in _leaves(found)} <= {"builtins", "slowwave"}
 
 
 def test_reading_leaves_access_events_when_it_is_closed_unless_told_not_to(copy: Path) -> None:

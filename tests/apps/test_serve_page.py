@@ -15,13 +15,9 @@ from test_serve import TOKENS, served_memory
 from apps.configuration import Place
 from apps.mcp.server import Address, http_server, listening
 from apps.serve.app import make_app
-from scripts.browser import Browser, chromium
+from scripts.browser import Browser
 
-PROGRAM = chromium()
-pytestmark = [
-    pytest.mark.proof,
-    pytest.mark.skipif(PROGRAM is None, reason="No Chromium on this machine: install it, or name it in $CHROMIUM."),
-]
+pytestmark = pytest.mark.proof
 
 TEXT = "document.querySelector('main').innerText"
 WAIT = """new Promise((done, fail) => {{
@@ -38,13 +34,6 @@ WAIT = """new Promise((done, fail) => {{
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return served_memory(tmp_path_factory.mktemp("served") / "memory")
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    assert PROGRAM
-    with Browser(PROGRAM, tmp_path_factory.mktemp("profile"), (1280, 800)) as started:
-        yield started
 
 
 @pytest.fixture

@@ -210,23 +210,9 @@ def test_what_is_up_for_something_else_or_from_another_version_is_left_alone(mon
             parts.start_all(setup)
 
 
-class _Prefect(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200 if self.path == "/api/admin/version" else 404)
-        self.end_headers()
-        self.wfile.write(b'"3.1.4"' if self.path == "/api/admin/version" else b"")
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-def test_a_port_in_use_is_named_with_who_listens_and_another_way() -> None:
-    server = HTTPServer(("127.0.0.1", 0), _Prefect)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+def test_a_port_in_use_is_named_with_who_listens_and_another_way(api: Setup) -> None:
     with pytest.raises(UnusableInput, match=r"Prefect server 3\.1\.4 that slowwave did not start.*--port"):
-        parts.start_all(Setup(MEMORY, port=server.server_port))
-    server.shutdown()
-    server.server_close()
+        parts.start_all(api)
     with socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -293,6 +279,7 @@ class _Api(BaseHTTPRequestHandler):
         self.asked.append((f"{self.command} {self.path}", self.headers.get("authorization", "")))
         names = body.get("deployments", {}).get("name", {}).get("any_", [each["name"] for each in self.deployments])
         found = {
+            "/api/admin/version": "3.1.4",
             "/api/flows/filter": self.flows,
             "/api/deployments/filter": [each for each in self.deployments if each["name"] in names],
         }

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import EPOCH
+from conftest import EPOCH, command
 from mcp.client import Client
 from stores import fact, remembered
 
 from apps import printing
-from apps.cli import main
 from apps.configuration import Place
 from apps.mcp.server import make_server
 from slowwave import OpenMemory, open_memory
@@ -40,13 +37,13 @@ def decision(id: str, action: str, about: str, *others: str, reason: str, by: st
 def place(tmp_path: Path) -> Path:
     """Vim, replaced by neovim; a fact that was merged into that, one that repeats it, and one that disputes it."""
     vim = fact(VIM, "Marta uses vim.", status="superseded", status_reason=f"temporal_change: replaced by {NEOVIM}",
-               valid_to=MARCH, replaced_by=NEOVIM)  # fmt: skip
-    neovim = fact(NEOVIM, "Marta uses neovim.", valid_from=MARCH, suspect_of=VIM)
+               valid_to=MARCH, replaced_by=NEOVIM, created_at=EPOCH, expired_at=APRIL)  # fmt: skip
+    neovim = fact(NEOVIM, "Marta uses neovim.", predicate="uses", valid_from=MARCH, created_at=APRIL, suspect_of=VIM)
     nvim = fact(NVIM, "Marta works in neovim.", status="superseded", replaced_by=NEOVIM,
                 status_reason=f"consolidated: absorbed by {NEOVIM}")  # fmt: skip
     again = fact(AGAIN, "Marta uses neovim!", status="rejected", status_reason=f"repeats {NEOVIM}",
                  similar_to_id=NEOVIM)  # fmt: skip
-    never = fact("f_1a_0e", "Marta never uses [red]neovim[/].", polarity="negated")
+    never = fact("f_1a_0e", "Marta never uses [red]neovim[/].", created_at=APRIL, valid_from=MARCH, polarity="negated")
     more = {
         "lineage": [
             {"id": "l1", "old_id": VIM, "new_id": NEOVIM, "reason": "temporal_change"},
@@ -64,6 +61,7 @@ def place(tmp_path: Path) -> Path:
              "at": APRIL, "expires_at": APRIL.replace(year=2999)},
             {"id": "p2", "a_id": NEOVIM, "b_id": VIM, "kind": "redundant", "outcome": "keep_all", "at": APRIL},
         ],
+        "artifacts": [{"id": "a_1", "title": "Team page", "linked_fact_ids": [VIM, NEOVIM]}],
         "runs": [{"id": RUN, "flow": "ingest", "state": "completed", "started_at": APRIL, "calls": 2, "usd": 0.01,
                   "summary": '{"counts": {"facts learned": 3, "facts merged": 0}}', "owner": "host|1"}],
     }  # fmt: skip
@@ -76,9 +74,7 @@ def shown(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 
     def show(id: str, *more: str, columns: int = 100) -> str:
         monkeypatch.setattr(printing.out, "_width", columns)
-        monkeypatch.setattr(sys, "argv", ["slowwave", "why", id, "--store", str(place), *more])
-        with suppress(SystemExit):
-            main()
+        command(monkeypatch, "why", id, "--store", place, *more)
         return capsys.readouterr().out
 
     return show
@@ -120,6 +116,17 @@ def test_what_stands_now_names_what_it_replaced_merged_leans_on_and_is_disputed_
     assert text.count("It was accepted") == 1  # what was decided about others when they were learned is theirs
 
 
+def test_what_a_run_changed_is_told_kind_by_kind_with_the_rows_and_additions_last(shown: Any) -> None:
+    text = joined(shown(RUN))
+    for words in (
+        "Replaced: A later message replaces it. “Marta uses vim.” – now: “Marta uses neovim.” 0a",
+        "Merged: They say the same. “Marta uses neovim.” – also stands for: “Marta works in neovim.” 0b",
+        "Learned 2 “Marta uses neovim.” 0b “Marta uses vim.” 0a",
+    ):
+        assert words in text
+    assert text.index("Merged: ") < text.index("Learned 2")
+
+
 def test_full_and_json_keep_everything(shown: Any) -> None:
     full = shown(NEOVIM, "--full", columns=240)
     assert all(name in full for name in ("suspect_of", "valid_from", "keep_all", "columns"))
@@ -129,8 +136,14 @@ def test_full_and_json_keep_everything(shown: Any) -> None:
 
 def test_python_and_agents_read_the_same_sentences(place: Path) -> None:
     with open_memory(place) as memory:
-        text = memory.why(NEOVIM).text
-    assert text.splitlines()[:3] == ["Marta uses neovim.", f"Id: {NEOVIM}", "Holds since 2026-03-01."]
+        whole = memory.why(NEOVIM)
+        assert memory.why("a_1").title == "Team page"
+    assert [source.message_id for source in whole.evidence] == [f"m_{NEOVIM}"]
+    assert [source.message_id for source in whole.absorbed] == [f"m_{NVIM}"]
+    assert {step[2] for step in whole.lineage} == {"consolidated", "temporal_change"}
+    assert [(pair.other_id, pair.outcome) for pair in whole.pairs] == [("f_1a_0e", "pending"), (VIM, "keep_all")]
+    assert whole.artifacts == (("a_1", "Team page"),)
+    assert whole.text.splitlines()[:3] == ["Marta uses neovim.", f"Id: {NEOVIM}", "Holds since 2026-03-01."]
 
     async def over_mcp() -> Any:
         async with Client(make_server(OpenMemory(Place(str(place), "default", Settings())))) as client:

@@ -241,6 +241,21 @@ def test_who_is_new_joins_at_once_and_the_next_refresh_tells_the_community_anew(
     assert held(found)["Anna, Ben, Carla, Gil"]["fingerprint"]
 
 
+def test_who_was_stored_by_a_run_that_broke_off_joins_with_the_next(found: Path) -> None:
+    def record(run: str, state: str, hour: int) -> None:
+        row = {"id": run, "flow": "ingest", "state": state, "started_at": NOW + timedelta(hours=hour)}
+        with Store.open(str(found)).commit(run, "run", NOW) as tx:
+            tx.upsert("runs", pl.DataFrame([row]))
+
+    tell(found, ["Hugo plays with Anna"], "ingest-1")
+    record("ingest-1", "failed", 1)
+    record("ingest-2", "completed", 2)
+    tell(found, ["Gil plays with Anna"], "ingest-3")
+    record("ingest-3", "interrupted", 3)
+    assert joined(found, "ingest-4") == 1  # Hugo is left to the next refresh: a whole run has been since
+    assert held(found)["Anna, Ben, Carla"]["joined_ids"] == [entity("Gil")]
+
+
 def joined(place: Path, run: str = "told-2") -> int:
     """How many of those whom this run stored joined a community."""
     return assign_new(replace(a_run(place), id=run))

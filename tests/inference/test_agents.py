@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field
+from messages_api import Verdict, asked, many
 
 from inference import remote
 from inference.agents import AGENTS, object_in, strict
@@ -21,8 +21,6 @@ from inference.ledger import MemoryLedger
 from inference.request_batch import ModelAnswer
 from prompts.responses import WindowExtraction
 from slowwave.common.errors import MissingDependency, MissingKey
-from slowwave.common.records import Prompt
-from slowwave.common.settings import LanguageSettings
 from slowwave.reading.ingestion.transcripts import READER
 
 ANSWER = {"word": "yes", "score": 0.5}
@@ -46,14 +44,6 @@ if act.get("hangs"):
     time.sleep(60)
 sys.exit(act.get("code", 0))
 """
-
-
-class Verdict(BaseModel):
-    """A small answer to test with."""
-
-    word: str
-    score: float = Field(ge=0.0, le=1.0)
-    note: str | None = None
 
 
 def claude(answer: Any = None, **changes: Any) -> str:
@@ -146,14 +136,7 @@ def run(
     provider: str, count: int = 1, ledger: MemoryLedger | None = None, **chosen: Any
 ) -> tuple[list[ModelAnswer[Verdict]], Language, MemoryLedger]:
     books = ledger or MemoryLedger()
-    settings = LanguageSettings.model_validate({"model": provider, "timeout_s": 600.0, **chosen})
-    prompts = [Prompt("judge", lambda: "You judge.", lambda n=n: f"Question {n}?") for n in range(count)]  # type: ignore[misc]
-
-    async def go() -> tuple[list[ModelAnswer[Verdict]], Language]:
-        async with Language(settings, books, sleep=lambda _: asyncio.sleep(0)) as language:
-            return await language.ask_many(prompts, Verdict, "judge"), language
-
-    return *asyncio.run(go()), books
+    return *asked(many(count), books, model=provider, **{"timeout_s": 600.0, **chosen}), books
 
 
 @EACH

@@ -6,31 +6,32 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import command
 from hypothesis import given
 from hypothesis import strategies as st
-from messages_api import GOOD, HUNG_UP, Body, MessagesApi, Reply, Time, Verdict, fault, filled, many
+from messages_api import GOOD, HUNG_UP, Body, MessagesApi, Reply, Time, Verdict, asked, fault, filled, many
 from talk import CLAUDE, TALK, extractor, learn, rows, said, states, written
 
 from flows.nights import sleep
 from inference.budget import Budget, Caps
-from inference.language import Language
 from inference.ledger import MemoryLedger
 from inference.request_batch import ModelAnswer
 from slowwave.common.errors import SlowwaveError
-from slowwave.common.records import LedgerEntry, Prompt, Usage
-from slowwave.common.settings import LanguageSettings, SleepSettings
+from slowwave.common.records import LedgerEntry, Usage
+from slowwave.common.settings import SleepSettings
 from storage.doctor import examine
 from storage.paid_answers import StoredAnswers
 from storage.store import Store
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+run = partial(asked, concurrency=1)
 ONE = Usage(calls=1, tokens_in=100, tokens_out=20, usd=0.001)
 
 
@@ -47,17 +48,6 @@ def api(serve: Callable[..., MessagesApi]) -> MessagesApi:
     return serve(GOOD)
 
 
-def seat(ledger: Any, time: Time | None = None, **chosen: Any) -> Language:
-    simulated = time or Time()
-    settings = LanguageSettings.model_validate({"model": CLAUDE, "concurrency": 1, **chosen})
-    return Language(settings, ledger, clock=simulated.clock, sleep=simulated.sleep)
-
-
-async def asked(prompts: Sequence[Prompt], ledger: Any, **how: Any) -> tuple[list[ModelAnswer[Verdict]], Language]:
-    async with seat(ledger, **how) as language:
-        return await language.ask_many(prompts, Verdict, "judge"), language
-
-
 def answered(answers: Sequence[ModelAnswer[Verdict]]) -> int:
     return sum(answer.value is not None for answer in answers)
 
@@ -67,14 +57,14 @@ def answered(answers: Sequence[ModelAnswer[Verdict]]) -> int:
 
 def test_all_runs_of_a_day_share_its_budget(api: MessagesApi, journals: Callable[[str], Store]) -> None:
     store = journals("day")
-    first, _ = asyncio.run(asked(many(3), StoredAnswers(store, "one"), max_calls_per_day=5))
-    second, language = asyncio.run(asked(many(8), StoredAnswers(store, "two"), max_calls_per_day=5))
+    first, _ = run(many(3), StoredAnswers(store, "one"), max_calls_per_day=5)
+    second, language = run(many(8), StoredAnswers(store, "two"), max_calls_per_day=5)
     assert (answered(first), answered(second), len(api.requests)) == (3, 5, 5)
     assert language.budget_reached
     assert language.stopped_by == (
         "The budget is reached, by max_calls_per_day: 5 of 5 calls (max_calls_per_day) spent since midnight UTC."
     )
-    other, _ = asyncio.run(asked(many(1), StoredAnswers(journals("other"), "one"), max_calls_per_day=5))
+    other, _ = run(many(1), StoredAnswers(journals("other"), "one"), max_calls_per_day=5)
     assert answered(other) == 1  # another namespace has its own day
 
 
@@ -84,7 +74,7 @@ def test_what_was_paid_before_a_fatal_error_belongs_to_the_day(
     store = journals("fatal")
     api.script.extend([filled("Verdict", {"word": 7}), fault(402, "no credit left", "billing_error")])
     with pytest.raises(SlowwaveError, match="no credit left"):
-        asyncio.run(asked(many(1), StoredAnswers(store, "one")))
+        run(many(1), StoredAnswers(store, "one"))
     spent = StoredAnswers(store, "two").spent_since(datetime.now(UTC) - timedelta(hours=1))
     assert (spent.calls, spent.tokens_in) == (1, 100)
 
@@ -95,12 +85,11 @@ def test_two_runs_at_once_overshoot_by_no_more_than_what_is_in_flight(
 ) -> None:
     store = journals("both")
 
-    async def both() -> None:
-        await asyncio.gather(
-            *(asked(many(20, 100 * n), StoredAnswers(store, f"run-{n}"), max_calls_per_day=9) for n in range(2))
-        )
+    def ask(number: int) -> None:
+        run(many(20, 100 * number), StoredAnswers(store, f"run-{number}"), max_calls_per_day=9)
 
-    asyncio.run(both())
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(ask, range(2)))
     assert 9 <= len(api.requests) <= 9 + 1
 
 
@@ -267,12 +256,12 @@ def outage(time: Time, until: float, *faults: Reply) -> Callable[[Body], Reply]:
 @pytest.mark.proof
 def test_an_hour_without_the_model_loses_nothing_and_pays_nothing_twice(api: MessagesApi) -> None:
     time, ledger = Time(), MemoryLedger()
-    first, _ = asyncio.run(asked(many(4), ledger, time=time))
+    first, _ = run(many(4), ledger, time=time)
     api.otherwise = outage(time, 3600.0, fault(503), fault(529), HUNG_UP, fault(429, retry_after="20"))
     heard = []
     for start in (0.0, 1200.0, 2400.0, 3600.0):
         time.now = max(time.now, start)
-        answers, language = asyncio.run(asked(many(24), ledger, time=time, concurrency=2))
+        answers, language = run(many(24), ledger, time=time, concurrency=2)
         heard.append(answered(answers))
         assert all(answer.value or (answer.is_unanswered and answer.may_retry) for answer in answers)
         assert not language.budget_reached

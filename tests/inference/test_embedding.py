@@ -37,14 +37,6 @@ def test_the_default_embedder_names_its_model_and_its_dimensions() -> None:
     assert open_embedder(DEFAULT_EMBEDDER) == embedder
 
 
-def test_rows_are_float32_of_length_one_in_the_order_of_the_texts() -> None:
-    vectors = open_embedder().embed(SENTENCES)
-    assert vectors.shape == (len(SENTENCES), 256)
-    assert vectors.dtype == np.float32
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
-    assert np.array_equal(vectors[::-1], open_embedder().embed(SENTENCES[::-1]))
-
-
 @given(st.lists(st.text(st.characters(codec=None), max_size=60), max_size=6))
 def test_any_texts_at_all_give_rows_of_length_one_or_zero_and_a_batch_equals_one_by_one(texts: list[str]) -> None:
     vectors = open_embedder().embed(texts)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,21 +50,17 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., MessagesApi]]:
-    """Start servers that the SDK is pointed at."""
-    started: list[MessagesApi] = []
+def serve(serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch) -> Callable[..., MessagesApi]:
+    """Start servers that play a script, and that every SDK is pointed at."""
 
     def start(*script: Behaviour, otherwise: Behaviour = GOOD) -> MessagesApi:
-        api = MessagesApi(otherwise, *script).__enter__()
-        started.append(api)
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
+        api = serve(otherwise)
+        api.script.extend(script)
         monkeypatch.setenv("OPENAI_BASE_URL", f"{api.url}/v1")
         monkeypatch.setenv("OLLAMA_HOST", api.url)
         return api
 
-    yield start
-    for api in started:
-        api.__exit__(None, None, None)
+    return start
 
 
 def settings(**chosen: Any) -> LanguageSettings:
@@ -104,16 +100,6 @@ def test_stored_text_reaches_the_model_as_it_is_and_is_never_run_as_a_template(
 
 
 # The ledger
-
-
-def test_what_is_in_the_ledger_is_never_asked_again(serve: Callable[..., MessagesApi]) -> None:
-    api, ledger = serve(), MemoryLedger()
-    first, _ = run(many(3), ledger)
-    again, language = run(many(3), ledger)
-    assert len(api.requests) == 3
-    assert [answer.value for answer in again] == [answer.value for answer in first]
-    assert all(answer.cached for answer in again)
-    assert language.usage == Usage(cached=3)
 
 
 # Trouble that passes

@@ -271,20 +271,6 @@ def test_a_tag_that_changes_while_its_fact_does_not_is_counted(store: str) -> No
     assert counts(store, fresh=False) == {"music": 1, "books": 1, "health": 3}
 
 
-def test_undo_of_a_run_puts_the_scores_back(store: str) -> None:
-    refresh_aspects(a_run(store))
-    before = rows(Path(store), "aspect_scores")
-    run = a_run(store)
-    opened = Store.open(store)
-    with opened.commit(run.id, "retire", NOW) as tx:
-        gone = tx.by_ids("facts", ["plays", "runs"], with_vector=True).with_columns(status=pl.lit("archived"))
-        tx.upsert("facts", gone)
-    assert refresh_aspects(run) == 14
-    assert counts(store, fresh=False) == {"music": 1, "health": 2}
-    undo(opened, run.id, "undo-1", NOW)
-    assert rows(Path(store), "aspect_scores").equals(before)
-
-
 def test_scores_are_those_of_the_state_in_which_the_run_ends(store: str) -> None:
     run, opened = a_run(store), Store.open(store)
 

@@ -73,14 +73,15 @@ def passage(
 
 facts = st.lists(
     st.builds(
-        lambda statement, subject, confidence, score, polarity, end: fact(
-            statement, SAID, subject=subject, subject_id=subject, confidence=confidence, score=score, match=score,
-            polarity=polarity, valid_to=end,
+        lambda statement, subject, day, confidence, score, polarity, end, others: fact(
+            statement, SAID + timedelta(days=day), subject=subject, subject_id=subject, confidence=confidence,
+            score=score, match=score, polarity=polarity, valid_to=end,
+            conflicts_with=tuple(Mention("g", other) for other in others),
         ),
-        texts, texts, st.floats(0, 1), st.floats(0, 3), st.sampled_from(["affirmed", "negated"]),
-        st.sampled_from([None, SAID]),
+        texts, texts, st.integers(-60, 60), st.floats(0, 1), st.floats(0, 3),
+        st.sampled_from(["affirmed", "negated"]), st.sampled_from([None, SAID]), st.lists(texts, max_size=2),
     ),
-    max_size=6,
+    max_size=20,
 ).map(lambda known: sorted(known, key=lambda each: -each.score))  # fmt: skip
 passages = st.lists(st.builds(passage, texts, st.floats(0, 3), st.just(SAID), texts), max_size=4).map(
     lambda found: sorted(found, key=lambda each: -each.score)
@@ -233,9 +234,10 @@ def test_the_block_may_take_three_percent_of_a_context(whole: int | None, share:
 def test_no_budget_is_ever_exceeded_and_a_larger_one_loses_no_line(
     known: list[RecalledFact], quoted: list[Passage], budget: int, more: int
 ) -> None:
-    block = render_context(known, budget, quoted).text
-    assert count_tokens(block) <= budget
-    assert {*block.split("\n")} <= {*render_context(known, budget + more, quoted).text.split("\n"), ""}
+    blocks = [(room, render_context(known, room, quoted).text) for room in (budget, budget + more, 400, 800, 8000)]
+    for (room, block), (_, larger) in pairwise(blocks):
+        assert count_tokens(block) <= room
+        assert {*block.split("\n")} <= {*larger.split("\n"), ""}
 
 
 def test_tokens_are_counted_as_models_count_them() -> None:

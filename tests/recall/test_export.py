@@ -19,13 +19,14 @@ from typer.testing import CliRunner
 
 from apps.cli import app
 from inference.embedding import open_embedder
-from recall.export import FORMATS, MANIFEST, SealCheck, export, is_own_export, read_manifest
+from recall.export import FORMATS, MANIFEST, Manifest, SealCheck, export, is_own_export, read_manifest
 from recall.overview import list_runs
 from recall.readable_exports import page_names, safe_name
 from slowwave.common.errors import UnusableInput
 from slowwave.common.settings import DEFAULT_EMBEDDER
 from slowwave.common.validity import live_sql
 from storage.connection import namespaces
+from storage.export_key import KEY_FILE, named_key
 from storage.store import Store
 from storage.tables import TABLES
 from tasks.runtime.runs import existing_run, new_run
@@ -254,3 +255,97 @@ def test_the_commands_export_and_import_and_say_how_much(memory: Path, tmp_path:
     assert line == f"Back with: slowwave undo {run_id}"
     assert "no format" in str(run("export", "--format", "csv", tmp_path / "y"))
     assert "holds no vectors" in str(run("export", "--format", "markdown", "--vectors", tmp_path / "y"))
+
+
+# What was checked is what comes in
+
+
+def pinned(path: Path) -> None:
+    """As many facts, all of them pinned."""
+    if path.suffix == ".jsonl":
+        text = path.read_text(encoding="utf-8").replace('"pinned":false', '"pinned":true')
+        path.write_text(text, encoding="utf-8")
+    else:
+        pl.read_parquet(path).with_columns(pinned=True).write_parquet(path)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_what_is_changed_after_the_seal_was_checked_does_not_come_in(
+    format: str, memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = export(Store.open(str(memory)), tmp_path / "x", format, NOW)[1]
+    check = Manifest.judged
+
+    def changed_when_checked(*given: Any) -> Any:
+        judged = check(*given)
+        assert judged.standing == "whole"
+        pinned(folder / f"facts.{format}")
+        return judged
+
+    monkeypatch.setattr(Manifest, "judged", changed_when_checked)
+    assert bring_back(folder, tmp_path / "m", "back", key=str(memory)).counts["facts"]
+    assert Store.open(str(tmp_path / "m"), "back").snapshot().count("facts", "pinned") == 0
+
+
+# A key that cannot be used
+
+
+def garbled(path: Path) -> None:
+    path.write_bytes(b"\xff\x00 no key")
+
+
+def unreadable(path: Path) -> None:
+    path.unlink()
+    path.mkdir()  # whoever runs as root may read every file
+
+
+def leads_nowhere(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("nowhere")
+
+
+@pytest.fixture
+def spoilt(memory: Path, tmp_path: Path) -> Callable[[Callable[[Path], None]], tuple[Path, Path, Path]]:
+    """A store whose key is spoilt, an export that it sealed before, and a copy of its key."""
+
+    def made(spoil: Callable[[Path], None]) -> tuple[Path, Path, Path]:
+        here = Path(shutil.copytree(memory, tmp_path / "memory"))
+        folder = export(Store.open(str(here)), tmp_path / "x", "jsonl", NOW)[1]
+        key = Path(shutil.copy(here / KEY_FILE, tmp_path / "copy.key"))
+        spoil(here / KEY_FILE)
+        return here, folder, key
+
+    return made
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("spoil", [garbled, unreadable, leads_nowhere])
+def test_where_the_key_cannot_be_used_nothing_is_exported_that_should_be_sealed(
+    spoil: Callable[[Path], None], spoilt: Callable[..., tuple[Path, Path, Path]], tmp_path: Path
+) -> None:
+    here, _, _ = spoilt(spoil)
+    with pytest.raises(UnusableInput) as refused:
+        export(Store.open(str(here)), tmp_path / "y", "parquet", NOW)
+    assert KEY_FILE in refused.value.message
+    assert "Put a copy of it back" in refused.value.remedy
+    assert not (tmp_path / "y").exists()
+    with pytest.raises(UnusableInput):
+        named_key(str(here))
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("spoil", [garbled, unreadable])
+def test_a_store_whose_key_cannot_be_used_knows_no_export_as_its_own_and_says_why(
+    spoil: Callable[[Path], None], spoilt: Callable[..., tuple[Path, Path, Path]]
+) -> None:
+    here, folder, _ = spoilt(spoil)
+    with pytest.raises(UnusableInput, match=KEY_FILE):
+        bring_back(folder, here, "back", dry_run=True)
+
+
+def test_a_copy_of_the_key_vouches_where_that_of_the_store_cannot_be_used(
+    spoilt: Callable[..., tuple[Path, Path, Path]],
+) -> None:
+    here, folder, key = spoilt(garbled)
+    assert bring_back(folder, here, "back", key=str(key), dry_run=True).counts["facts"]

@@ -13,7 +13,7 @@ from conftest import EPOCH
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stores import Row, fact, recalled, remembered
-from talk import NOW, START, learn, said, written
+from talk import NOW
 
 from flows.maintenance import consolidate
 from slowwave.common import frames
@@ -252,44 +252,6 @@ def test_before_a_fact_was_retired_the_old_one_was_believed_and_after_it_the_new
     assert (version.known_to, version.why, version.ended_by) == (None, "", None)
 
 
-def heard(tmp_path: Path, *told: tuple[str, float, float]) -> Path:
-    """A store that read these messages of Ana in a run each: what she said, on which day, and read on which day."""
-    for number, (text, said_on, read_on) in enumerate(told):
-        lines = said([("Ana", text)], conversation=f"c{number}", start=START + timedelta(days=said_on))
-        learn(written(tmp_path / f"{number}.jsonl", lines), tmp_path / "m", now=START + timedelta(days=read_on))
-    return tmp_path / "m"
-
-
-def homes(uri: Path, true_on: float, known_on: float) -> list[tuple[str, datetime | None]]:
-    """Where Ana lived on a day, as it was known on another: the statement, and the end it has."""
-    times = {"as_of": START + timedelta(days=true_on), "known_as_of": START + timedelta(days=known_on)}
-    with OpenMemory.open(str(uri)) as memory:
-        found = memory.facts_of("Ana", now=NOW, **times)[1]
-        recalls = memory.recall("Where does Ana live?", now=NOW, **times).facts
-        versions = {v.fact.id: v.fact.valid_to for v in memory.history("Ana", known_as_of=times["known_as_of"])[1]}
-    assert {one.id for one in found} == {one.id for one in recalls}
-    assert all(versions[one.id] == one.valid_to for one in (*found, *recalls))
-    return [(one.statement, one.valid_to) for one in found]
-
-
-@pytest.mark.proof
-@pytest.mark.usefixtures("reads_relations")
-def test_until_a_late_message_cut_a_time_short_it_was_known_as_long_as_it_had_been(tmp_path: Path) -> None:
-    moves: list[tuple[str, float, float]] = [
-        ("Oslo", 0, 1),
-        ("Berlin", 100, 101),
-        ("Oslo", 200, 201),
-        ("Madrid", 50, 300),
-    ]
-    uri = heard(tmp_path, *[(f"I live in {place}.", on, read_on) for place, on, read_on in moves])
-    hundred, fifty = START + timedelta(days=100), START + timedelta(days=50)
-    assert homes(uri, 70, 99) == [("Ana lives in Oslo.", None)]  # nobody had told of Berlin
-    assert homes(uri, 70, 150) == homes(uri, 70, 250) == [("Ana lives in Oslo.", hundred)]
-    assert homes(uri, 70, 300) == [("Ana lives in Madrid.", hundred)]
-    assert homes(uri, 10, 250) == [("Ana lives in Oslo.", hundred)]
-    assert homes(uri, 10, 300) == [("Ana lives in Oslo.", fifty)]
-
-
 @pytest.mark.proof
 def test_what_was_known_then_is_the_same_before_and_after_consolidation(tmp_path: Path) -> None:
     tea = "Marta prefers strong green tea in the morning"
@@ -479,39 +441,6 @@ def test_a_conflict_is_seen_as_soon_as_it_is_committed_and_gone_when_it_is_decid
             with Store.open(str(uri)).commit(outcome, "made", NOW) as tx:
                 tx.upsert("pair_decisions", pl.DataFrame([conflict("p", "f_a", "f_b", outcome=outcome)]))
             assert disputed() == expected
-
-
-def test_why_tells_whose_words_were_absorbed_what_was_compared_and_where_it_was_read(tmp_path: Path) -> None:
-    facts = [
-        fact("f_new", "Marta works at Ferrywise as backend lead.", supersedes_id="f_old"),
-        fact("f_old", JOB, **superseded("f_new", day(9))),
-        fact("f_before", "Marta works at Brightwell.", **superseded("f_old", day(9), EPOCH)),
-        fact("f_other", "Marta leads."),
-    ]
-    more = {
-        "lineage": [
-            {"id": "l_1", "old_id": "f_old", "new_id": "f_new", "reason": "consolidated"},
-            {"id": "l_2", "old_id": "f_before", "new_id": "f_old", "reason": "temporal_change"},
-        ],
-        "pair_decisions": [
-            {"id": "p", "a_id": "f_new", "b_id": "f_other", "kind": "redundant", "outcome": "keep_all",
-             "guard": "relation", "decided_by": "rule", "cosine": 0.7, "at": day(9)}
-        ],
-        "artifacts": [
-            {"id": "a_1", "title": "Team page", "linked_fact_ids": ["f_x", "f_new"]},
-            {"id": "a_2", "title": "Other", "linked_fact_ids": ["f_old"]},
-        ],
-    }  # fmt: skip
-    uri = remembered(tmp_path / "m", facts, more=more)
-    with OpenMemory.open(str(uri)) as memory:
-        story = memory.why("f_new")
-        assert memory.why("a_1").title == "Team page"
-    assert [source.message_id for source in story.evidence] == ["m_f_new"]
-    assert [source.message_id for source in story.absorbed] == ["m_f_old"]
-    assert {step[2] for step in story.lineage} == {"consolidated", "temporal_change"}
-    assert [(pair.other_id, pair.outcome, pair.guard) for pair in story.pairs] == [("f_other", "keep_all", "relation")]
-    assert story.artifacts == (("a_1", "Team page"),)
-    assert story.statements == {row["id"]: row["statement"] for row in facts}
 
 
 def test_what_leans_on_a_fact_that_is_over_stands_behind_and_is_not_doubted_while_that_held(tmp_path: Path) -> None:

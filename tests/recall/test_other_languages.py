@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import polars as pl
 import pytest
 from stores import fact, remembered
 from talk import NOW
@@ -13,8 +12,6 @@ from bench.ingest import ingest_files
 from bench.languages import FOLDER
 from slowwave.common.settings import RecallSettings
 from slowwave.integrations.python_api import OpenMemory
-from storage.search import matching_many
-from storage.store import Store
 
 SAID = {
     "tea": ("林晓雯在成都开了一家茶馆，名叫听雨轩。", "open tea house business"),
@@ -65,20 +62,9 @@ def test_question_words_and_particles_match_no_message(uri: str, held_mb: int) -
     assert not any(one.parts.get("words") for one in found)
 
 
-def test_many_texts_find_statements_without_spaces(uri: str) -> None:
-    snapshot = Store.open(uri).snapshot()
-    found = matching_many(snapshot, "facts", ["茶馆", "bees", "物流公司 and bees", "没有"], 2, "status = 'active'")
-    named = found.group_by("query", maintain_order=True).agg("id")
-    assert dict(named.iter_rows()) == {0: ["tea"], 1: ["bees"], 2: ["job", "bees"]}
-    assert found.select(pl.col("score").min()).item() > 0
-
-
 def test_words_of_a_script_without_spaces_are_kept_as_quotations(tmp_path: Path) -> None:
     source = tmp_path / "talk.jsonl"
     rows = FOLDER / "zh.jsonl"
     source.write_text("".join(rows.read_text(encoding="utf-8").splitlines(keepends=True)[:4]), encoding="utf-8")
     summary = ingest_files([str(source)], str(tmp_path / "m"))
     assert summary["counts"]["facts learned"] >= 2
-
-
-# The conversations of the benchmark

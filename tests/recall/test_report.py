@@ -7,14 +7,11 @@ import json
 import shutil
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from math import ceil
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from test_cli import run  # noqa: F401 (a fixture)
 
 from flows.oversight import report as report_flow
@@ -24,6 +21,7 @@ from slowwave.common import frames
 from slowwave.common.errors import UnusableInput
 from slowwave.common.settings import DEFAULT_EMBEDDER, ReportSettings, SplitSettings
 from slowwave.review import report as rules
+from slowwave.review.split_suggestions import thresholds_of, weighed
 from storage.schema import Role
 from storage.store import Store
 from storage.tables import tables_of
@@ -98,16 +96,14 @@ def test_what_is_often_read_archived_or_of_whom_nothing_is_known_is_not_stale() 
 # Large
 
 
-def sized(kind: str, *held: int, **more: Any) -> dict[str, Any]:
+def sized(kind: str, *held: int) -> dict[str, Any]:
     """An entity as a scan tells of it, whose observations are of topics of these sizes."""
-    topics = [{"label": f"T{n}", "ids": [f"f{n}.{m}" for m in range(size)]} for n, size in enumerate(held)]
-    is_distinct = sum(size >= 2 for size in held) >= 2
-    row = {"entity_id": f"e_{kind}", "entity_type": kind, "count": sum(held), "n_topics": len(held), "topics": topics}
-    return {**row, "is_candidate": is_distinct, **more}
+    threshold = thresholds_of(SplitSettings())[kind]
+    return {"entity_id": f"e_{kind}", "entity_type": kind, **weighed(sum(held), threshold, held, SplitSettings())}
 
 
 def measured(*rows: dict[str, Any]) -> pl.DataFrame:
-    return rules.weigh_size(pl.DataFrame(list(rows)), SplitSettings())
+    return pl.DataFrame(list(rows))
 
 
 def known(*kinds: str) -> pl.DataFrame:
@@ -153,15 +149,6 @@ def test_a_split_candidate_has_its_golden_score() -> None:
     by_score = rules.split_candidates(sizes, known("person", "session", "tool"))
     assert names(by_score) == ["session", "tool", "person"]
     assert rules.split_candidates(measured(sized("person", 10, 10)), known("person")) == [], "not beyond its threshold"
-
-
-@given(st.integers(3, 500), st.floats(0.2, 1.0), st.integers(1, 600))
-def test_early_thresholds_are_passed_exactly_from_the_ratio_on(most: int, ratio: float, count: int) -> None:
-    given_ = SplitSettings(thresholds={"default": most}, proactive_ratio=ratio)
-    lower = rules.early(given_).thresholds["person"]
-    assert lower >= 1
-    if lower > 1:
-        assert (count > lower) == (count >= ceil(ratio * most))
 
 
 # Names and flags

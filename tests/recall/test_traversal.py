@@ -136,18 +136,6 @@ def test_a_graph_is_kept_until_a_fact_ends_and_never_answers_for_another_time(pl
     assert "f_gone" not in edges(graphs, store, Moment(day(20)))
 
 
-def test_a_commit_to_what_the_graph_is_made_of_makes_it_anew_and_no_other_one(tmp_path: Path) -> None:
-    store, graphs = Store.open(str(written(tmp_path / "m"))), Graphs()
-    first = graphs.of(store.snapshot(), Moment(NOW))
-    with store.commit("r", "r", NOW) as tx:
-        tx.upsert("metadata", pl.DataFrame([{"id": "unrelated", "number": 1.0}]))
-    assert graphs.of(store.snapshot(), Moment(NOW)) is first
-    with store.commit("r", "r", NOW) as tx:
-        tx.upsert("fact_usage", pl.DataFrame([{"id": "f_bc", "link_count": 10.0}]))
-    again = graphs.of(store.snapshot(), Moment(NOW))
-    assert again.graph.weight[again.graph.edges["id"].index_of("f_bc")] == pytest.approx(0.739790, abs=1e-6)
-
-
 # Walks from a question
 
 
@@ -269,6 +257,3 @@ def test_what_a_walk_returns_counts_as_read_and_what_it_passes_does_not(tmp_path
         memory.neighbours("Ana", 1, limit=1, now=NOW)
     events = Store.open(str(uri)).snapshot().frame("retrieval_events")
     assert sorted(events["fact_id"]) == ["f_ab", "f_cd", "f_da"]
-
-
-# Commands

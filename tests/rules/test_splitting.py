@@ -23,11 +23,11 @@ from slowwave.graph.graph import inverses_of, part_facts
 from slowwave.review.split_plan import SplitPart, ask_of, checked_splits, plan_hash, splits_of
 from slowwave.review.split_suggestions import (
     find_topics,
-    is_candidate,
     name_topics,
     split_score,
     threshold_column,
     thresholds_of,
+    weighed,
     words_in,
 )
 
@@ -74,7 +74,7 @@ def test_thresholds_go_by_type_in_either_language() -> None:
 )
 def test_the_golden_scores(count: int, threshold: int, topics: int, score: float, is_one: bool) -> None:
     assert split_score(count, threshold, topics) == pytest.approx(score, abs=1e-6)
-    assert is_candidate(count, threshold, [2] * topics, EACH) is is_one
+    assert weighed(count, threshold, [2] * topics, EACH)["is_candidate"] is is_one
 
 
 def test_the_score_has_its_limits() -> None:
@@ -84,10 +84,10 @@ def test_the_score_has_its_limits() -> None:
 
 
 def test_singletons_are_no_diversity() -> None:
-    assert is_candidate(40, 20, [2, 2, 1, 1], EACH)
-    assert not is_candidate(40, 20, [2, 1, 1, 1], EACH)
-    assert not is_candidate(40, 20, [5, 2], SplitSettings(min_topic_size=3))
-    assert is_candidate(40, 20, [5, 2], SplitSettings(min_topics=1, min_topic_size=3))
+    assert weighed(40, 20, [2, 2, 1, 1], EACH)["is_candidate"]
+    assert not weighed(40, 20, [2, 1, 1, 1], EACH)["is_candidate"]
+    assert not weighed(40, 20, [5, 2], SplitSettings(min_topic_size=3))["is_candidate"]
+    assert weighed(40, 20, [5, 2], SplitSettings(min_topics=1, min_topic_size=3))["is_candidate"]
 
 
 # Topics
@@ -112,7 +112,7 @@ def test_nothing_is_parted_by_force() -> None:
     assert parts(same) == {(0, 1, 2, 3, 4, 5)}
     strange = find_topics(["abcd", "efgh", "ijkl", "mnop"], np.zeros((4, 16), np.float32), EACH)
     assert [len(topic.members) for topic in strange] == [1, 1, 1, 1]
-    assert not is_candidate(24, 20, [1] * 24, EACH)
+    assert not weighed(24, 20, [1] * 24, EACH)["is_candidate"]
     assert find_topics([], np.zeros((0, 16), np.float32), EACH) == ()
     assert parts(find_topics(["alone"], near(0), EACH)) == {(0,)}
 

@@ -1,4 +1,4 @@
-"""Columns hold what a frame holds."""
+"""Columns hold what a frame holds; texts are scored by their words where no index has them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from storage.columns import Coded, Columns, column_of
+from storage import columns
+from storage.columns import Coded, Columns, WordIndex, best_scores, column_of
 
 START = datetime(2025, 1, 6, tzinfo=UTC)
 COUNT = 600
@@ -31,12 +32,12 @@ FRAME = pl.DataFrame(
 
 @pytest.mark.parametrize("frame", [FRAME, FRAME[100:500], FRAME[:3], FRAME[:0]], ids=len)
 def test_rows_are_those_of_the_frame(frame: pl.DataFrame) -> None:
-    columns = Columns({name: column_of(frame[name]) for name in frame.columns}, len(frame))
+    held = Columns({name: column_of(frame[name]) for name in frame.columns}, len(frame))
     places = np.random.default_rng(5).integers(0, max(len(frame), 1), min(len(frame), 40))
-    assert columns.rows(places) == frame[places].rows(named=True)
-    assert columns.rows(places, ["kind", "elsewhere", "id"]) == frame[places].select("kind", "id").rows(named=True)
-    assert columns.frame(frame.columns).equals(frame)
-    assert len(columns) == len(frame)
+    assert held.rows(places) == frame[places].rows(named=True)
+    assert held.rows(places, ["kind", "elsewhere", "id"]) == frame[places].select("kind", "id").rows(named=True)
+    assert held.frame(frame.columns).equals(frame)
+    assert len(held) == len(frame)
 
 
 def test_many_values_need_wider_numbers() -> None:
@@ -44,3 +45,38 @@ def test_many_values_need_wider_numbers() -> None:
     assert isinstance(column, Coded)
     assert column.codes.dtype == np.uint16
     assert column.at(np.array([299, 300, 2399])) == ["v299", "v0", "v299"]
+
+
+# Scores of texts by words where no index has them
+
+
+TEXTS = ["我在成都开了一家茶馆", "他在苏州的物流公司上班", "我在苏州", *(f"我在公司{n}" for n in range(40)), None]
+
+
+def test_of_many_texts_those_with_the_rarest_words_are_taken_apart_and_keep_their_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    filled = pl.Series([text or "" for text in TEXTS])
+    whole = {query: WordIndex(filled).scores(query) for query in ("苏州公司", "茶馆")}
+    taken, terms = [], columns.index_terms
+
+    def counted(text: str) -> list[str]:
+        taken.append(text)
+        return terms(text)
+
+    monkeypatch.setattr(columns, "index_terms", counted)
+    found = best_scores(filled, [*whole], len(filled), 3)
+    assert len({*taken}) <= 3 + 1 + len(whole)
+    for scores, expected in zip(found, whole.values(), strict=True):
+        best = np.flatnonzero(scores)
+        assert 0 < len(best) <= 3
+        assert np.argmax(scores) == np.argmax(expected)
+    assert np.flatnonzero(found[0]).tolist()[:2] == [1, 2]
+    assert np.flatnonzero(found[1]).tolist() == [0]
+
+
+def test_a_word_is_as_rare_as_in_all_texts_that_say_it() -> None:
+    filled = pl.Series([text or "" for text in TEXTS])
+    (found,) = best_scores(filled, ["苏州公司"], len(filled), 3)
+    (common,) = best_scores(filled, ["公司"], len(filled), 3)
+    assert 0 < 10 * common.max() < found[2]

@@ -1,4 +1,4 @@
-"""The ledger of paid answers in a store."""
+"""The ledger of paid answers in a store, and what it tells of their cost."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from conftest import EPOCH
 
+from recall.overview import costs_by_day
 from slowwave.common.records import LedgerEntry, SubmittedBatch, Usage
 from storage.paid_answers import StoredAnswers
 from storage.store import Store
@@ -97,3 +98,18 @@ def test_threads_record_at_once_and_nothing_is_lost(new_store: Callable[[], Stor
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda key: answers.record([entry(key)]), keys))
     assert set(answers.lookup(keys)) == set(keys)
+
+
+def test_costs_are_summed_by_day_and_model_and_an_entry_that_was_written_again_counts_once(
+    new_store: Callable[[], Store],
+) -> None:
+    store = new_store()
+    paid = [("l1", "a", 0.5, 0), ("l1", "a", 0.75, 1), ("l2", "a", 1.0, 2), ("l3", "b", 2.0, 0), ("l4", "a", 4.0, 24)]
+    for key, model, usd, hour in paid:
+        row = asdict(replace(entry(key), model=model, usd=usd))
+        store.append("llm_calls", pl.DataFrame([row]), EPOCH + timedelta(hours=hour), "r")
+    costs = [(str(each["day"]), each["model"], each["calls"], each["usd"]) for each in costs_by_day(store)]
+    assert costs == [
+        ("2026-01-02", "anthropic/a", 1, 4.0), ("2026-01-01", "anthropic/a", 2, 1.75),
+        ("2026-01-01", "anthropic/b", 1, 2.0),
+    ]  # fmt: skip

@@ -69,20 +69,6 @@ def scores(found: Recollection) -> list[int]:
     return [round(one.score * 1e6) for one in (*found.facts, *found.passages)]
 
 
-@pytest.fixture
-def as_of_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables are held as those of many rows are."""
-    monkeypatch.setattr(residents, "ROWS_AT_ONCE", 0)
-    monkeypatch.setattr(vectors, "IN_MEMORY", 0)
-
-
-@pytest.fixture(params=["small", "large"])
-def _size(request: pytest.FixtureRequest) -> None:
-    """As tables of any size are held, and as those of many rows are."""
-    if request.param == "large":
-        request.getfixturevalue("as_of_many_rows")
-
-
 HOW: tuple[dict[str, Any], ...] = (
     {},
     {"as_of": NOW, "scope": "kestrel"},
@@ -96,8 +82,16 @@ HOW: tuple[dict[str, Any], ...] = (
 )
 
 
-def answer_alike(uri: str, how: dict[str, Any]) -> None:
+@pytest.mark.proof
+@pytest.mark.parametrize("is_large", [False, True], ids=["small", "large"])
+@pytest.mark.parametrize("how", HOW, ids=str)
+def test_however_it_is_asked_the_answers_are_the_same(
+    uri: str, how: dict[str, Any], is_large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Many questions at once and each alone, of what is held in memory and by queries: all four are one answer."""
+    if is_large:  # tables are held as those of many rows are
+        monkeypatch.setattr(residents, "ROWS_AT_ONCE", 0)
+        monkeypatch.setattr(vectors, "IN_MEMORY", 0)
     answers = []
     for memory in (opened(uri), opened(uri, held_mb=0)):
         with memory:
@@ -108,13 +102,6 @@ def answer_alike(uri: str, how: dict[str, Any]) -> None:
         for other in others:
             assert told(other) == told(first)
             assert scores(other) == pytest.approx(scores(first), abs=1)
-
-
-@pytest.mark.proof
-@pytest.mark.usefixtures("_size")
-@pytest.mark.parametrize("how", HOW, ids=str)
-def test_however_it_is_asked_the_answers_are_the_same(uri: str, how: dict[str, Any]) -> None:
-    answer_alike(uri, how)
 
 
 def test_each_question_of_many_leaves_its_own_events(tmp_path: Path) -> None:

@@ -183,22 +183,6 @@ class TestCommit:
 
 
 class TestLogs:
-    def test_appended_rows_are_there_at_once_without_a_commit(self, new_store: NewStore) -> None:
-        store = new_store()
-        before = store.head
-
-        def fail() -> None:
-            with store.commit("r", "test"):
-                store.append("entity_access_log", pl.DataFrame({"id": ["x"], "entity_id": ["e"]}), EPOCH, "r")
-                raise ZeroDivisionError
-
-        with pytest.raises(ZeroDivisionError):
-            fail()
-        assert store.log("entity_access_log").select("id", "entity_id", "created_at", "run_id").rows() == [
-            ("x", "e", EPOCH, "r")
-        ]
-        assert store.head.sequence == before.sequence
-
     def test_a_state_table_cannot_be_appended_to_nor_a_log_written_in_a_commit(self, new_store: NewStore) -> None:
         store = new_store()
         with pytest.raises(ValueError, match="metadata is not a log"):

@@ -121,8 +121,3 @@ def test_the_audit_fails_on_what_it_finds_and_says_where_it_could_not_look(
     monkeypatch.setattr(audit, "audit", lambda options: answer)
     assert audit.main(arguments) == code
     assert told in capsys.readouterr().out
-
-
-def test_ci_audits() -> None:
-    assert "make audit" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert "scripts/audit.py" in (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
@@ -18,14 +16,14 @@ import polars as pl
 import pytest
 from attacks import ALL, FLAGGED, TARGET, UNFLAGGED
 from conftest import EPOCH
+from conftest import command as run
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mcp.client import Client
-from mcp_client import _evidence, _fact, _messages, _vectors, small_memory
+from mcp_client import small_memory
 from messages_api import Body, MessagesApi, Reply, filled
 from talk import CLAUDE, NOW, learn, pairs_of, rows, said, texts_of, written
 
-from apps.cli import main
 from apps.configuration import Place
 from apps.mcp.server import INSTRUCTIONS, make_server
 from apps.mcp.tools import inert_text
@@ -124,10 +122,13 @@ def test_an_attack_is_data_in_every_prompt_and_stays_within_its_element(name: st
 @settings(max_examples=15, deadline=None)
 @example(" done=")
 @example("\uff1c/messages\uff1e\ufe64/messages\ufe65")
-@given(st.lists(st.sampled_from([*ALL.values(), *"<>\"'&;=/\n\r\u2028\ufe64\uff1c"]), max_size=6).map("".join))
+@given(
+    st.lists(st.sampled_from([*ALL.values(), *"<>\"'&;=/\n\r\u2028\ufe64\uff1c"]) | st.text(), max_size=6).map("".join)
+)
 def test_no_mixture_of_attacks_changes_the_structure_of_a_prompt(text: str) -> None:
     for kind, prompt in prompts_with(f"a{text}").items():
         assert skeleton(prompt) == ORDINARY[kind], kind
+        assert all(char.isprintable() or char.isspace() for char in prompt.text)
 
 
 def test_every_prompt_says_first_that_what_it_shows_is_data_and_no_instruction() -> None:
@@ -276,14 +277,8 @@ def test_a_model_that_obeys_every_attack_ends_only_what_it_was_shown_and_undo_ta
 @pytest.fixture(scope="module")
 def infested(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small memory of whose entity `Redis Streams` every attack is a fact, as if intake had cleaned nothing."""
-    store = small_memory(tmp_path_factory.mktemp("infested") / "memory")
-    made = pl.DataFrame(
-        [_fact(100 + n, "e_redis", text) for n, text in enumerate(ALL.values())], infer_schema_length=None
-    )
+    store = small_memory(tmp_path_factory.mktemp("infested") / "memory", [*ALL.values()])
     with Store.open(str(store)).commit("attack", "attack", EPOCH) as tx:
-        tx.upsert("facts", made.with_columns(_vectors(made["statement"])))
-        tx.upsert("messages", _messages(made))
-        tx.upsert("fact_evidence", _evidence(made))
         named = tx.by_ids("entities", ["e_spanish"], with_vector=True)
         tx.upsert("entities", named.with_columns(summary=pl.lit(" ".join(ALL.values()))))
     return store
@@ -363,9 +358,7 @@ def test_no_command_prints_what_a_terminal_would_act_on(
     command: list[str], infested: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for more in ([], ["--json"]):
-        monkeypatch.setattr(sys, "argv", ["slowwave", *command, "--store", str(infested), *more])
-        with suppress(SystemExit):
-            main()
+        run(monkeypatch, *command, "--store", infested, *more)
         shown, wrong = capsys.readouterr()
         assert not wrong
         assert len(shown) > 100

@@ -6,7 +6,6 @@ import asyncio
 import io
 import json
 import logging
-import sys
 import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
@@ -14,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import command
 from mcp.client import Client
 from messages_api import Body, MessagesApi, Reply, fault, filled
 from planted import KINDS, Planted, bytes_of, rows_of
 from talk import CLAUDE, NOW, learn, said, texts_of, written
 
-from apps.cli import main
 from apps.configuration import Place
 from apps.mcp.server import make_server
 from apps.transfer_commands import atlas_page
@@ -103,26 +102,6 @@ def everything_read(planted: Planted, folder: Path) -> Path:
     return folder
 
 
-class Console:
-    """Everything that was printed and logged."""
-
-    def __init__(self) -> None:
-        self.text = io.StringIO()
-        self.handler = logging.StreamHandler(self.text)
-
-    def __enter__(self) -> Console:
-        self._both = redirect_stdout(self.text), redirect_stderr(self.text)
-        for each in self._both:
-            each.__enter__()
-        logging.getLogger().addHandler(self.handler)
-        return self
-
-    def __exit__(self, *about: Any) -> None:
-        logging.getLogger().removeHandler(self.handler)
-        for each in self._both:
-            each.__exit__(*about)
-
-
 @pytest.fixture(scope="module")
 def planted() -> Planted:
     """All secrets of this module."""
@@ -135,7 +114,10 @@ def told(planted: Planted, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     store = tmp_path_factory.mktemp("secrets") / "memory"
     folder = everything_read(planted, tmp_path_factory.mktemp("read") / "input")
     answers: list[str] = []
-    with Console() as console:
+    printed = io.StringIO()
+    handler = logging.StreamHandler(printed)
+    logging.getLogger().addHandler(handler)
+    with redirect_stdout(printed), redirect_stderr(printed):
         answers.append(json.dumps(learn(folder, store), default=str))
         imported = import_export(run_of(store, "import"), export(planted, folder.parent), IngestSettings())
         answers.append(str(imported))
@@ -145,7 +127,8 @@ def told(planted: Planted, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
             planted_name = planted.plant("groq", "an entity that was made")
             observe(run_of(store), planted_name, ["It is slow."], IngestSettings(), entity_type="tool", create=True)
         answers += read_back(store, planted)
-    return store, [*answers, console.text.getvalue()]
+    logging.getLogger().removeHandler(handler)
+    return store, [*answers, printed.getvalue()]
 
 
 def read_back(store: Path, planted: Planted) -> list[str]:
@@ -316,10 +299,7 @@ def test_a_command_that_fails_tells_no_secret(
     monkeypatch.setenv("SLOWWAVE_CONFIG", str(config))
     shown = []
     for more in ([], ["--json"]):
-        monkeypatch.setattr(sys, "argv", ["slowwave", "recall", "boats", "--store", str(tmp_path / "memory"), *more])
-        with pytest.raises(SystemExit) as end:
-            main()
-        assert end.value.code == 2
+        assert command(monkeypatch, "recall", "boats", "--store", tmp_path / "memory", *more) == 2
         shown += capsys.readouterr()
     assert "max_usd" in shown[1]
     assert planted.found_in(shown) == set()

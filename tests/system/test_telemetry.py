@@ -284,9 +284,6 @@ def test_effects_are_told_in_a_few_words() -> None:
     assert (facts_written(counts), retired(counts)) == (34, 7)
 
 
-# What a run tells on its page
-
-
 # What `slowwave runs` tells
 
 

@@ -14,14 +14,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import MessagesApi, filled
 from talk import CLAUDE, NOW, learn, rows, said, started, written
 from typer.testing import CliRunner
 
-from apps import people_commands
 from apps.cli import app
 from slowwave.common.errors import Refused, StoreMismatch, UndoRefused, UnknownName, UnusableInput
 from slowwave.common.text import FORGOTTEN, as_json
@@ -398,10 +396,6 @@ def test_names_that_would_strike_too_much_are_refused_unless_they_are_named(stor
 
 @pytest.mark.proof
 def test_the_command_says_what_goes_asks_and_proves(store: Path) -> None:
-    app = typer.Typer()
-    people_commands.register(app)
-    app.command()(lambda: None)
-
     def call(*arguments: str) -> tuple[int, str, Exception | None]:
         result = CliRunner().invoke(app, ["forget", *arguments, "--store", str(store)])
         return result.exit_code, result.stdout, result.exception

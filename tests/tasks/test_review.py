@@ -40,9 +40,7 @@ from slowwave.review.proposals import (
     Person,
     ProposalQuestion,
     Proposing,
-    ReviewDecision,
     cleaned,
-    verdicts_of,
 )
 from storage.doctor import examine
 from storage.store import Store
@@ -50,8 +48,8 @@ from storage.tables import TABLES
 from storage.undo import undo
 from tasks.people.forgetting import find_subject, forget
 from tasks.people.observations import propose_deletion
-from tasks.people.review import approve, approve_for_later, reject
-from tasks.people.review_forms import filled_in, form_of
+from tasks.people.review import Choice, approve, approve_for_later, reject
+from tasks.people.review_forms import form_of, verdicts_in
 from tasks.people.review_runs import apply_verdicts, decide, with_ways_on
 from tasks.runtime.runs import Run, existing_run, store_of
 from tasks.runtime.writing import proposing
@@ -195,7 +193,7 @@ def test_the_ledger_tells_who_said_yes_or_no_to_what_through_which_door(memory: 
 def test_a_yes_for_later_changes_nothing_and_is_checked_again_when_it_is_carried_out(memory: Path) -> None:
     [waits] = waiting(memory, 0)
     before = contents(memory)
-    assert approve_for_later(run_at(memory, T2), waits.id, ANA).state == "approved"
+    assert approve_for_later(run_at(memory, T2), [waits.id], ANA)[0].state == "approved"
     assert changed_rows(before, contents(memory)) == set()
     assert approve(run_at(memory, T3), [waits.id], ANA)[0].state == "applied"
 
@@ -273,7 +271,7 @@ def test_what_a_person_says_is_stored_as_one_readable_line_without_secrets(words
 def test_verdicts_are_carried_out_as_one_run_that_can_be_undone_and_a_second_time_does_no_harm(memory: Path) -> None:
     yes, no = waiting(memory, 0, 1)
     before = contents(memory)
-    verdicts: dict[str, ReviewDecision] = {yes.id: "approve", no.id: "reject", "p_unknown": "approve"}
+    verdicts: dict[str, Choice] = {yes.id: "approve", no.id: "reject", "p_unknown": "approve"}
     run = run_at(memory, T2)
     done = apply_verdicts(run, verdicts, ANA)
     assert [each.state for each in done] == ["gone", "applied", "rejected"]
@@ -378,7 +376,7 @@ def test_names_notes_and_reasons_reach_neither_the_store_nor_a_terminal_as_they_
 ) -> None:
     who, (first, second) = Person(f"Bo{LOUD}", "mcp"), waiting(memory, 0, 1)
     reject(run_at(memory, T2), [first.id], who, LOUD)
-    approve_for_later(run_at(memory, T2), second.id, who, LOUD)
+    approve_for_later(run_at(memory, T2), [second.id], who, LOUD)
     propose_deletion(run_at(memory, T2, "retire"), "e_marta", [IDS[2]], "person", LOUD)
     document = terminal("review", "list", "--all", "--json").out
     shown = "".join(terminal("review", "show", each["id"]).out for each in json.loads(document)["proposals"])
@@ -388,7 +386,7 @@ def test_names_notes_and_reasons_reach_neither_the_store_nor_a_terminal_as_they_
     assert "x1b" not in stored.replace("\x1b", "x1b")
     assert "\u202e" not in stored
     with pytest.raises(UnusableInput, match="Nobody's name"):
-        approve_for_later(run_at(memory, T2), waiting(memory, 3)[0].id, Person("\u200b\x1b", "mcp"))
+        approve_for_later(run_at(memory, T2), [waiting(memory, 3)[0].id], Person("\u200b\x1b", "mcp"))
 
 
 # The form of the flow
@@ -401,33 +399,30 @@ MERGE = ProposalQuestion("p_2", "merge", EVIL, False, ("Low risk.", f"~ facts â€
 
 
 def answer(**more: Any) -> dict[str, Any]:
-    return {"name": "Ana", "low_risk": "each for itself", **more}
+    return {"name": "Ana", **more}
 
 
 def test_the_form_wants_a_name_and_one_decision_and_leaves_everything_waiting_by_default() -> None:
     form = form_of([SPLIT, MERGE])
     schema = form.model_json_schema()
     assert schema["required"] == ["name"]
-    assert schema["properties"]["low_risk"]["default"] == "each for itself"
-    assert "low_risk" not in form_of([SPLIT]).model_json_schema()["properties"]
     with pytest.raises(ValidationError):
         form(**{})
-    filled = form(**answer()).model_dump()
-    assert filled_in([SPLIT, MERGE], filled) == {"p_1": "wait", "p_2": "wait"}
-    assert verdicts_of([SPLIT, MERGE], filled_in([SPLIT, MERGE], filled), "reject") == {"p_2": "reject"}
+    assert verdicts_in([SPLIT, MERGE], form(**answer()).model_dump()) == {}
+    filled = form(**answer(proposal_02={"decision": "reject"})).model_dump()
+    assert verdicts_in([SPLIT, MERGE], filled) == {"p_2": "reject"}
     boxes = {name: box for name, box in schema["$defs"].items() if name.startswith("Proposal")}
     choices = {name: box["properties"]["decision"]["enum"] for name, box in boxes.items()}
     assert all(each == ["wait", "approve", "reject"] for each in choices.values())
     assert form_of([MERGE], "Ana").model_json_schema()["properties"]["name"]["default"] == "Ana"
 
 
-def test_stored_text_is_only_text_on_the_page_and_a_long_difference_is_cut() -> None:
+def test_stored_text_is_only_text_on_the_page() -> None:
     description = str(form_of([SPLIT, MERGE])._description)
     assert "<b>" not in description
     assert "[click]" not in description
     assert "http://" not in description
     assert "\n# big" not in description
-    assert len(form_of([SPLIT]).model_json_schema()["properties"]["proposal_01"]["description"]) < 300
 
 
 # Without Prefect
@@ -473,7 +468,8 @@ def test_the_run_waits_for_a_person_and_carries_out_what_they_say(engine: None, 
             refused = await client.resume_flow_run(run, run_input={"name": ""})
             assert refused.status.value == "REJECT"
             retired(memory, 0)
-            right = answer(low_risk="reject", proposal_01={"decision": "approve"}, proposal_04={"decision": "reject"})
+            no = {f"proposal_{n:02d}": {"decision": "reject"} for n in (2, 3, 4)}
+            right = answer(proposal_01={"decision": "approve"}, **no)
             assert (await client.resume_flow_run(run, run_input=right)).status.value == "ACCEPT"
             state = await executed(client, run)
             assert state.name == "Completed"
@@ -485,7 +481,6 @@ def test_the_run_waits_for_a_person_and_carries_out_what_they_say(engine: None, 
             assert {*ended.select("decider", "door").iter_rows()} == {("Ana", "prefect")}
             mine = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]))
             pages = {page.key: str(page.data) for page in await client.read_artifacts(artifact_filter=mine)}
-            assert "4 waiting" in pages["review-waiting"]
             assert "refused: stale" in pages["review-summary"]
             assert "slowwave undo review-" in pages["review-summary"]
 

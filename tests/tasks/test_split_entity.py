@@ -174,11 +174,11 @@ def test_only_live_observations_count_and_topics_are_looked_for_beyond_the_thres
     seen = {each["name"]: each for each in found.iter_rows(named=True)}
     assert list(seen) == ["Atlas", "Small"]
     atlas, small = seen["Atlas"], seen["Small"]
-    assert (atlas["count"], atlas["threshold"], atlas["n_topics"], atlas["is_candidate"]) == (17, 15, 5, True)
+    assert (atlas["count"], atlas["threshold"], atlas["n_apart"], atlas["is_candidate"]) == (17, 15, 2, True)
     assert atlas["split_score"] == pytest.approx(17 / 15 + 5 / 17)
     assert [len(topic["ids"]) for topic in atlas["topics"]] == [8, 6, 1, 1, 1]
     assert (small["count"], small["topics"], small["is_candidate"], small["split_score"]) == (1, [], False, 1 / 15)
-    assert [each.entity_name for each in find_split_candidates(snapshot(template), EACH, NOW)] == ["Atlas"]
+    assert [each["entity_name"] for each in find_split_candidates(snapshot(template), EACH, NOW)] == ["Atlas"]
     lax = SplitSettings(thresholds={"Sesion": 17})
     assert scan_entities(snapshot(template), lax, NOW)["is_candidate"].to_list() == [False, False]
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -158,8 +158,8 @@ class Story:
 # A story in plain sentences: what is known, who said it, what became of it; internal columns stay in the story.
 
 
-MOST = 8
-"""Lines of one section; the rest is counted."""
+MOST, MOST_CHANGES = 8, 100
+"""Lines of one section, and of what a run changed; the rest is counted."""
 SHORT = 70
 LONGEST = 240
 """Characters of a quote, a statement or a value in a line; `SHORT` of a fact that is named beside another."""
@@ -171,13 +171,16 @@ ACTIONS = {
     "contradict": "Disputed", "prefer": "Preferred", "refuse": "Left as it is", "evict": "Moved to the archive",
     "expire": "Ended", "restore": "Brought back", "revive": "Brought back", "forget": "Forgotten",
     "alias": "Another name", "link_version": "Another version", "link_duplicate": "A copy", "name_owner": "Named",
-    "promote": "Taken as known", "gate": "Refused", "ignore": "Left out",
+    "promote": "Taken as known", "gate": "Refused", "ignore": "Left out", "archive": "Archived", "prune": "Archived",
+    "merge_entity": "Joined", "gather": "Grouped", "move": "Filed elsewhere", "delete": "Deleted", "pin": "Pinned",
+    "undo": "Taken back",
 }  # fmt: skip
 """What was done, in a word or two, by the action of a decision."""
 _TOWARDS = {"supersede": ("Replaced by", "Took the place of"), "absorb": ("Merged with", "Merged into")}
 """The words of a decision for its own row, and for the other one."""
+_BESIDE = {"supersede": "now", "absorb": "also stands for", "contradict": "against", "dispute": "against"}
+"""Decisions of a run that are told with the other row, and what stands between the two."""
 _FIRST = ("create", "reassert", "repeat")
-_ROUTINE = frozenset(_FIRST)
 _OWN = frozenset({"create", "archive", "prune"})
 """Decisions about one fact alone: others beside it look like it, or no longer count as like it."""
 _SAYS_THE_SAME = frozenset({"absorb", "reassert", "repeat"})
@@ -272,9 +275,34 @@ def _of_run(story: Story, locale: Locale) -> Parts:
     if row.get("calls"):
         tokens = f"{row.get('tokens_in', 0):,} tokens in, {row.get('tokens_out', 0):,} out"
         yield "What it cost", [Line("", f"{row['calls']} calls of a model, {tokens}, ${row.get('usd', 0):.4f}")]
-    chosen = [each for each in story.decisions if each.action not in _ROUTINE and each.about in story.statements]
-    chosen += [each for each in story.decisions if each.action not in _ROUTINE and each not in chosen]
-    yield "What was decided", _cut(_decided(story, chosen, is_named=True))
+    yield "What it changed", changed_lines(story)
+
+
+def changed_lines(run: Story) -> list[Line]:
+    """What a run decided, kind by kind: what was done to how many rows, why, and the first rows; additions last."""
+    kinds: dict[tuple[bool, str, str], list[Decided]] = {}
+    for each in run.decisions:
+        is_addition = each.action in _FIRST
+        reason = "" if is_addition else plain_reason(each.reason, run.statements)
+        kinds.setdefault((is_addition, _done(each), reason), []).append(each)
+    lines: list[Line] = []
+    for (_, what, reason), alike in sorted(kinds.items(), key=lambda kind: kind[0][0]):
+        count = f" {len(alike):,}" if len(alike) > 1 else ""
+        rows = [Line("", _row(run, each), short_id(each.about)) for each in alike if each.about in run.statements]
+        more = len(alike) - min(len(rows), MOST)
+        lines += [Line("", f"{what}{count}{f': {reason}' if reason else ''}"), *rows[:MOST]]
+        lines += [Line("", f"… and {more} more")] if rows and more else []
+    return _cut(lines, MOST_CHANGES)
+
+
+def _row(run: Story, each: Decided) -> str:
+    others = [f"“{run.statements[row]}”" for row in each.beside if row != each.about and row in run.statements]
+    beside = f" – {_BESIDE[each.action]}: {', '.join(others)}" if others and each.action in _BESIDE else ""
+    return f"“{run.statements[each.about]}”{beside}"
+
+
+def _done(each: Decided) -> str:
+    return ACTIONS.get(each.action, each.action.replace("_", " ").capitalize())
 
 
 def _of_others(story: Story, locale: Locale) -> Parts:
@@ -352,19 +380,11 @@ def _concerns(story: Story, each: Decided) -> bool:
     return each.about == story.id or (each.action not in _OWN and story.id in each.beside)
 
 
-def _decided(story: Story, decisions: Sequence[Decided], *, is_named: bool = False) -> list[Line]:
+def _decided(story: Story, decisions: Sequence[Decided]) -> list[Line]:
     """A line each, in the order of time; what was decided several times in the same words is one."""
-    if story.kind != "runs":
-        decisions = sorted(decisions, key=lambda each: (str(each.at or ""), _order(each.action)))
-    counted = Counter((_day(each.at), _sentence(story, each, is_named), _short_run(each.run)) for each in decisions)
-    return [
-        Line(day, f"{text} ({n} times)" if n > 1 else text, "" if story.kind == "runs" else run)
-        for (day, text, run), n in counted.items()
-    ]
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]
+    in_order = sorted(decisions, key=lambda each: (str(each.at or ""), _order(each.action)))
+    counted = Counter((_day(each.at), _sentence(story, each), _short_run(each.run)) for each in in_order)
+    return [Line(day, f"{text} ({n} times)" if n > 1 else text, run) for (day, text, run), n in counted.items()]
 
 
 def _order(action: str) -> int:
@@ -372,18 +392,16 @@ def _order(action: str) -> int:
     return _FIRST.index(action) if action in _FIRST else len(_FIRST)
 
 
-def _sentence(story: Story, each: Decided, is_named: bool = False) -> str:
-    """A decision as a sentence about the row of the story; with `is_named` about another one, which is named first."""
+def _sentence(story: Story, each: Decided) -> str:
+    """A decision as a sentence about the row of the story."""
     words, reason = story.statements, plain_reason(each.reason, story.statements)
     others = [name for name in (each.about, *each.beside) if name != story.id and name in words]
-    if is_named and each.about in words:
-        return f"“{clipped(words[each.about], SHORT)}”: {_lower(_sentence(replace(story, id=each.about), each))}"
     if each.action in _SAYS_THE_SAME:
         others = [name for name in others if words[name] != words.get(story.id)]
     if each.action in (*_OWN, "approve", "reject"):  # the reason of these two is the title of the proposal
         others = []
     beside = "; ".join(f"“{clipped(words[name], SHORT)}”" for name in others)
-    what = ACTIONS.get(each.action, each.action.replace("_", " ").capitalize())
+    what = _done(each)
     if others and each.action in _TOWARDS:
         into, out_of = _TOWARDS[each.action]
         what, beside = into if each.about == story.id else out_of, f" {beside}"
@@ -443,9 +461,9 @@ def _counts(summary: Any) -> dict[str, int]:
     return shown_counts({name: count for name, count in counts.items() if isinstance(count, int)})
 
 
-def _cut(lines: list[Line]) -> list[Line]:
-    more = len(lines) - MOST
-    return lines if more <= 0 else [*lines[:MOST], Line("", f"… and {more} more")]
+def _cut(lines: list[Line], most: int = MOST) -> list[Line]:
+    more = len(lines) - most
+    return lines if more <= 0 else [*lines[:most], Line("", f"… and {more} more")]
 
 
 def _named(fact: str, words: Mapping[str, str]) -> str:

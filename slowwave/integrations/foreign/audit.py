@@ -15,9 +15,9 @@ from typing import Any
 import polars as pl
 
 from slowwave.common.comparison.guards import GUARDS, guards_pass, straight
-from slowwave.common.comparison.similarity import FOUND, SimilarityThresholds, Vectors, similar_pairs
+from slowwave.common.comparison.similarity import Vectors
 from slowwave.common.lexicon.statement_words import POLARITY
-from slowwave.common.settings import EvaluateSettings, MergeSettings, Settings
+from slowwave.common.settings import MergeSettings, Settings
 from slowwave.common.text import normalise_name, statement_hash
 from slowwave.common.words import content_stems
 from slowwave.facts.deduplication.duplicates import find_pairs
@@ -125,7 +125,7 @@ def audit(
     later item counts, so that no rate is above 1.
     """
     items = Items(_with_marks(foreign, now), vectors, now)
-    exact, near, opposed = compare(items, settings.consolidate, settings.ingest.evaluate, resolve)
+    exact, near, opposed = compare(items, settings.consolidate, resolve)
     findings = (
         exact,
         near,
@@ -198,16 +198,14 @@ def _broken(items: Items, foreign: Foreign) -> AuditFinding:
 # Duplicates and contradictions, among the live items about one thing
 
 
-def compare(
-    items: Items, merge: MergeSettings, evaluate: EvaluateSettings, resolve: float
-) -> tuple[AuditFinding, AuditFinding, AuditFinding]:
+def compare(items: Items, merge: MergeSettings, resolve: float) -> tuple[AuditFinding, AuditFinding, AuditFinding]:
     """Duplicates word for word, duplicates in other words, and contradictions, among what holds."""
     live = items.rows.filter("holds")
     same = live.select("row", first=pl.col("row").min().over("about", "words", "target")).filter(
         pl.col("row") != pl.col("first")
     )
     once = live.filter(~pl.col("row").is_in(same["row"].implode()))
-    pairs = _judged(_near(once, items.vectors, merge, evaluate, resolve), items, merge)
+    pairs = _judged(_near(once, items.vectors, merge, resolve), items, merge)
     alike = pairs.filter(pl.col("kind") == "same").unique("b", keep="first", maintain_order=True).sort("b")
     against = pairs.filter(pl.col("kind") != "same").unique("b", keep="first", maintain_order=True).sort("b")
     kinds = dict(against["kind"].value_counts().sort("kind").iter_rows())
@@ -226,9 +224,7 @@ def _shown(items: Items, rows: pl.Series) -> list[str]:
     return [f"“{text}”" for text in items.rows[rows.head(EXAMPLES)]["shown"]]
 
 
-def _near(
-    live: pl.DataFrame, vectors: Vectors, merge: MergeSettings, evaluate: EvaluateSettings, resolve: float
-) -> pl.DataFrame:
+def _near(live: pl.DataFrame, vectors: Vectors, merge: MergeSettings, resolve: float) -> pl.DataFrame:
     """(a, b, cosine, jaccard) of rows about one thing that may say the same, or the opposite; a before b."""
     crowd = live.filter(pl.len().over("about") > 1)
     facts = crowd.select(
@@ -236,18 +232,9 @@ def _near(
         is_seed=pl.lit(True),
     )  # fmt: skip
     own = vectors[crowd["row"].to_numpy()]
-    found = find_pairs(facts, own, merge, resolve).select(
+    return find_pairs(facts, own, merge, resolve).select(
         a=pl.col("a_id").cast(pl.UInt32), b=pl.col("b_id").cast(pl.UInt32), cosine="cosine", jaccard="jaccard"
     )
-    contained = [part.filter(pl.col("match_type") == "containment") for part in similar_pairs(
-        crowd["statement"], own, SimilarityThresholds.of(evaluate), group=crowd["about"]
-    )]  # fmt: skip
-    rows = crowd["row"].cast(pl.UInt32)
-    parts = pl.concat([pl.DataFrame(schema=FOUND), *contained])
-    more = parts.select(
-        a=rows.gather(parts["a"]), b=rows.gather(parts["b"]), cosine="cosine", jaccard=pl.lit(None, dtype=pl.Float64)
-    )
-    return pl.concat([found, more.select(found.columns)]).unique(["a", "b"], keep="first", maintain_order=True)
 
 
 def _judged(pairs: pl.DataFrame, items: Items, merge: MergeSettings) -> pl.DataFrame:

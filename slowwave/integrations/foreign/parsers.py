@@ -14,239 +14,141 @@ relation `{source, relationship, target | destination}`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from slowwave.common.errors import UnknownName, UnusableInput
-from slowwave.common.text import digest, normalise_name, readable
+from slowwave.common.text import readable
 
-from .records import (
-    Drafts,
-    Foreign,
-    Item,
-    Skipped,
-    called,
-    entity,
-    items_of,
-    key_of,
-    moment_of,
-    name_of,
-    share_of,
-    text_of,
-)
+from .records import Drafts, Foreign, Item, Skipped, items_of, key_of, moment_of, name_of, text_of
 
-NODES = ("nodes", "entities", "entity_nodes")
-EDGES = ("edges", "relationships", "facts", "entity_edges")
+Values = Sequence[tuple[str, Any]]
+READS = "Exports of mem0, of Graphiti or Zep, and of the memory server of MCP can be read; name one with --from."
 _ENDS = ("source_node_uuid", "target_node_uuid")
-_DERIVED = frozenset({"Community", "Saga"})
+_OWNERS = ("actor_id", "user_id", "agent_id")
+_SEEN = 50
+_SHOWN = 6
 
 
-def parse_graphiti(values: Iterable[tuple[str, Any]], drafts: Drafts) -> None:
-    """Fill the drafts from the documents or lines of an export; nodes may come after the edges that name them."""
-    edges: list[tuple[str, Item]] = []
-    names: dict[str, str] = {}
-    for place, value in values:
-        for inner, item in _items(place, value, (*NODES, *EDGES)):
-            if not isinstance(item, Mapping):
-                drafts.skip(inner, "it is no object")
-            elif any(name in item for name in _ENDS):
-                edges.append((inner, item))
-            elif "content" not in item:  # what has one is an episode: the words from which edges were read
-                _node(drafts, inner, item, names)
-    for place, item in edges:
-        _edge(drafts, place, item, names)
+def _graphiti(drafts: Drafts, place: str, item: Item) -> None:
+    if any(name in item for name in _ENDS):
+        _edge(drafts, place, item)
+    elif "content" not in item:  # what has one is an episode: the words from which edges were read
+        _node(drafts, place, item)
 
 
-def _items(place: str, value: Any, names: Sequence[str]) -> list[tuple[str, Any]]:
-    """The items of the lists with these names, each with its place, or the value itself; none of an empty page."""
-    if found := items_of(value, names):
-        return [(f"{place} {inner}".strip(), item) for inner, item in found]
-    is_page = isinstance(value, Mapping) and any(isinstance(value.get(name), list) for name in names)
-    return [] if is_page else [(place, value)]
-
-
-def _uuid(item: Item) -> str:
-    return text_of(item, "uuid", "uuid_", "id")
-
-
-def _node(drafts: Drafts, place: str, item: Item, names: dict[str, str]) -> None:
+def _node(drafts: Drafts, place: str, item: Item) -> None:
     given = item.get("labels")
     labels = [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
-    name = name_of(item, "name")
-    if _DERIVED & {*labels}:
+    name, key = name_of(item, "name"), text_of(item, "uuid", "uuid_", "id")
+    if {"Community", "Saga"} & {*labels}:
         drafts.skip(place, "a community is derived from its members: it is found again here", "gone")
-        return
-    if not name or not _uuid(item):
+    elif not name or not key:
         drafts.skip(place, "it has no name or no uuid")
-        return
-    words = [label for label in labels if label != "Entity" and not label.startswith("Entity_")]
-    seen = moment_of(item, "created_at")
-    row = entity(place, name, words[-1] if words else None, summary=text_of(item, "summary") or None, seen_at=seen)
-    drafts.entities.append(row)
-    names[_uuid(item)] = row["name"]
+    else:
+        words = [label for label in labels if label != "Entity" and not label.startswith("Entity_")]
+        summary, seen = text_of(item, "summary") or None, moment_of(item, "created_at")
+        drafts.entity(place, name, words[-1] if words else None, key, summary=summary, seen_at=seen)
 
 
-def _edge(drafts: Drafts, place: str, item: Item, names: Mapping[str, str]) -> None:
+def _edge(drafts: Drafts, place: str, item: Item) -> None:
     relation, statement = text_of(item, "name"), text_of(item, "fact")
-    if not relation and not statement:
-        if "fact" in item or "name" in item:
-            drafts.skip(place, "it has neither a name nor a fact")
-        return  # an edge from an episode or a community to its members
     ends = [text_of(item, name) for name in _ENDS]
-    lost = [end or "without a name" for end in ends if end not in names]
-    if lost:
-        drafts.skip(place, f"its node {' and '.join(dict.fromkeys(lost))} is not in the file", "endless")
+    if not relation and not statement:
+        if "fact" in item or "name" in item:  # else it is one from an episode or a community to its members
+            drafts.skip(place, "it has neither a name nor a fact")
+    elif lost := [end or "without a name" for end in drafts.lacking(ends)]:
+        drafts.skip(place, f"its node {' and '.join(lost)} is not in the file", "endless")
+    else:
+        changes = [at for at in (moment_of(item, "created_at"), moment_of(item, "expired_at")) if at is not None]
+        drafts.claim(
+            place, *ends, relation or "related_to", statement, text_of(item, "uuid", "uuid_", "id"),
+            valid_from=moment_of(item, "valid_at", "reference_time", "created_at"),
+            valid_to=moment_of(item, "invalid_at", "expired_at"), stated_at=max(changes, default=None),
+            group=name_of(item, "group_id", "graph_id", "user_id"),
+        )  # fmt: skip
+
+
+def _mcp_memory(drafts: Drafts, place: str, item: Item) -> None:
+    name, ends = name_of(item, "name"), [name_of(item, end) for end in ("from", "to")]
+    observations = item.get("observations", [])
+    if item.get("type") == "relation" or "relationType" in item:
+        if all(ends) and (relation := text_of(item, "relationType")):
+            drafts.claim(place, *ends, relation)
+        else:
+            drafts.skip(place, "its from, to or relationType is missing")
         return
-    subject, target = (names[end] for end in ends)
-    made, known = moment_of(item, "created_at"), moment_of(item, "expired_at")
-    drafts.claim(
-        place, subject, None if subject == target else target, relation or "related_to", statement, _uuid(item),
-        valid_from=moment_of(item, "valid_at", "reference_time", "created_at"),
-        valid_to=moment_of(item, "invalid_at", "expired_at"),
-        stated_at=max((at for at in (made, known) if at is not None), default=None),
-        group=name_of(item, "group_id", "graph_id", "user_id"),
-    )  # fmt: skip
-
-
-LISTS = ("entities", "relations")
-
-
-def parse_mcp_memory(values: Iterable[tuple[str, Any]], drafts: Drafts) -> None:
-    """Fill the drafts from the lines or the document of a memory file; entities may come after their relations."""
-    relations: list[tuple[str, Item]] = []
-    names: dict[str, str] = {}
-    for place, value in values:
-        for inner, item in _items(place, value, LISTS):
-            if not isinstance(item, Mapping):
-                drafts.skip(inner, "it is no object")
-            elif item.get("type") == "relation" or "relationType" in item:
-                relations.append((inner, item))
-            else:
-                _entity(drafts, inner, item, names)
-    for place, item in relations:
-        _relation(drafts, place, item, names)
-
-
-def _entity(drafts: Drafts, place: str, item: Item, names: dict[str, str]) -> None:
-    name = name_of(item, "name")
     if not name:
         drafts.skip(place, "it is neither an entity with a name nor a relation")
         return
-    row = entity(place, name, text_of(item, "entityType") or None)
-    names.setdefault(normalise_name(name), row["name"])
-    drafts.entities.append(row)
-    observations = item.get("observations", [])
+    drafts.entity(place, name, text_of(item, "entityType") or None)
     if not isinstance(observations, list):
         drafts.skip(place, "its observations are no list")
         return
     for number, observation in enumerate(observations):
-        inner = f"{place} observations[{number}]"
-        statement = " ".join(readable(observation).split()) if isinstance(observation, str) else ""
-        if not statement:
-            drafts.skip(inner, "it is no text")
-            continue
-        drafts.claim(inner, row["name"], None, "observed", statement)
+        if statement := text_of({"text": observation}, "text"):
+            drafts.claim(f"{place} observations[{number}]", name, None, "observed", statement)
+        else:
+            drafts.skip(f"{place} observations[{number}]", "it is no text")
 
 
-def _relation(drafts: Drafts, place: str, item: Item, names: Mapping[str, str]) -> None:
-    ends = [name_of(item, name) for name in ("from", "to")]
-    relation = text_of(item, "relationType")
-    if not (all(ends) and relation):
-        drafts.skip(place, "its from, to or relationType is missing")
-        return
-    subject, target = (names.get(normalise_name(end), end) for end in ends)
-    drafts.claim(place, subject, target, relation)
-
-
-MEMORIES = ("results", "memories", "data")
-RELATIONS = ("relations",)
-NOBODY = "user"
-_TEXT = ("memory", "data", "text")
-_OWNERS = ("actor_id", "user_id", "agent_id")
-_TIMES = ("updated_at", "created_at")
-
-
-def parse_mem0(values: Iterable[tuple[str, Any]], drafts: Drafts) -> None:
-    """Fill the drafts from the documents or lines of an export."""
-    for place, value in values:
-        for inner, item in _items(place, value, (*MEMORIES, *RELATIONS)):
-            if isinstance(item, Mapping) and "relationship" in item:
-                _mem0_relation(drafts, inner, item)
-            else:
-                _memory(drafts, inner, item)
-
-
-def _memory(drafts: Drafts, place: str, item: Any) -> None:
-    if not isinstance(item, Mapping):
-        drafts.skip(place, "it is no object")
-        return
-    key = key_of(item, "id")
-    if item.get("event") == "DELETE" or item.get("is_deleted") in (True, 1):
+def _mem0(drafts: Drafts, place: str, item: Item) -> None:
+    changed = moment_of(item, "updated_at", "created_at")
+    if "relationship" in item:
+        ends, relation = (
+            (name_of(item, "source"), name_of(item, "target", "destination")),
+            text_of(item, "relationship"),
+        )
+        if not (all(ends) and relation):
+            drafts.skip(place, "its source, relationship or target is missing")
+            return
+        kinds = text_of(item, "source_type"), text_of(item, "target_type", "destination_type")
+        for name, kind in zip(ends, kinds, strict=True):
+            drafts.entity(place, name, kind or None, spaced=True, seen_at=changed)
+        times = {
+            "valid_from": moment_of(item, "valid_at", "created_at"),
+            "valid_to": moment_of(item, "invalid_at", "invalidated_at"),
+        }
+        drafts.claim(place, *ends, relation, stated_at=changed, group=name_of(item, "user_id", "agent_id"), **times)
+    elif item.get("event") == "DELETE" or item.get("is_deleted") in (True, 1):
         drafts.skip(place, "it was deleted in mem0", "gone")
-        return
-    statement = text_of(item, *_TEXT)
-    if not statement:
+    elif not (statement := text_of(item, "memory", "data", "text")):
         drafts.skip(place, "it has no text under memory")
-        return
-    owner = next((name for name in _OWNERS if key_of(item, name) and name_of(item, name)), "")
-    subject = name_of(item, owner) if owner else NOBODY
-    made = moment_of(item, "created_at", "updated_at")
-    changed = moment_of(item, *_TIMES)
-    metadata = item.get("metadata")
-    drafts.entities.append(entity(place, subject, "agent" if owner == "agent_id" else "person", seen_at=changed))
-    confidence = share_of(item, "confidence")
-    if confidence is None and isinstance(metadata, Mapping):
-        confidence = share_of(metadata, "confidence")
-    drafts.claim(
-        place, subject, None, "observed", statement, key, confidence=confidence,
-        valid_from=made, valid_to=moment_of(item, "expiration_date", "invalid_at"), stated_at=changed,
-        group=name_of(item, "user_id", "agent_id", "run_id"),
-    )  # fmt: skip
+    else:
+        owner = next((name for name in _OWNERS if name_of(item, name)), "")
+        subject = name_of(item, owner) if owner else "user"
+        drafts.entity(place, subject, "agent" if owner == "agent_id" else "person", seen_at=changed)
+        drafts.claim(
+            place, subject, None, "observed", statement, key_of(item, "id"),
+            valid_from=moment_of(item, "created_at", "updated_at"), stated_at=changed,
+            valid_to=moment_of(item, "expiration_date", "invalid_at"),
+            group=name_of(item, "user_id", "agent_id", "run_id"),
+        )  # fmt: skip
 
 
-def _mem0_relation(drafts: Drafts, place: str, item: Item) -> None:
-    source, target = name_of(item, "source"), name_of(item, "target", "destination")
-    relation = text_of(item, "relationship")
-    if not (source and target and relation):
-        drafts.skip(place, "its source, relationship or target is missing")
-        return
-    kinds = [text_of(item, name) or None for name in ("source_type", "target_type")]
-    kinds[1] = kinds[1] or text_of(item, "destination_type") or None
-    seen = moment_of(item, *_TIMES)
-    names = [called(name, None, spaced=True) for name in (source, target)]
-    drafts.entities += [
-        entity(place, name, kind, spaced=True, seen_at=seen) for name, kind in zip((source, target), kinds, strict=True)
-    ]
-    source, target = names
-    drafts.claim(
-        place, source, target, relation, key=digest(source, target, relation, size=8),
-        confidence=share_of(item, "confidence"),
-        valid_from=moment_of(item, "valid_at", "created_at"),
-        valid_to=moment_of(item, "invalid_at", "invalidated_at"), stated_at=seen,
-        group=name_of(item, "user_id", "agent_id"),
-    )  # fmt: skip
+class _System(NamedTuple):
+    """A memory system: how an item of its is read, the lists of items in a document, and fields that only they have.
+
+    Items with one of the fields `last` are read after all others, because they name them.
+    """
+
+    read: Callable[[Drafts, str, Item], None]
+    lists: tuple[str, ...]
+    marks: frozenset[str]
+    last: tuple[str, ...] = ()
 
 
-# The memory system that wrote an export, and its content in the common form
-
-
-Values = Sequence[tuple[str, Any]]
-
-_PARSERS: Mapping[str, Callable[[Iterable[tuple[str, Any]], Drafts], None]] = {
-    "mem0": parse_mem0,
-    "graphiti": parse_graphiti,
-    "mcp-memory": parse_mcp_memory,
+_SYSTEMS: Mapping[str, _System] = {
+    "mem0": _System(_mem0, ("results", "memories", "data", "relations"), frozenset({"memory", "relationship"})),
+    "graphiti": _System(
+        _graphiti,
+        ("nodes", "entities", "entity_nodes", "edges", "relationships", "facts", "entity_edges"),
+        frozenset({"source_node_uuid", "fact", "group_id", "graph_id", "uuid", "uuid_"}),
+        _ENDS,
+    ),
+    "mcp-memory": _System(_mcp_memory, ("entities", "relations"), frozenset({"entityType", "relationType"})),
 }
-SYSTEMS = tuple(_PARSERS)
-READS = "Exports of mem0, of Graphiti or Zep, and of the memory server of MCP can be read; name one with --from."
-_LISTS = {"mem0": (*MEMORIES, *RELATIONS), "graphiti": (*NODES, *EDGES), "mcp-memory": LISTS}
-_MARKS = {
-    "mcp-memory": {"entityType", "relationType"},
-    "graphiti": {"source_node_uuid", "fact", "group_id", "graph_id", "uuid", "uuid_"},
-    "mem0": {"memory", "relationship"},
-}
-_SEEN = 50
-_SHOWN = 6
+SYSTEMS = tuple(_SYSTEMS)
 
 
 def known_system(name: str) -> str:
@@ -262,8 +164,15 @@ def read_export(values: Values, system: str = "auto", before: Iterable[Skipped] 
     Raises `UnusableInput` if the system is unknown, or nothing can be read as an export of `system`.
     """
     found = system_of(values, name) if known_system(system) == "auto" else system
-    drafts = Drafts()
-    _PARSERS[found](values, drafts)
+    drafts, chosen = Drafts(), _SYSTEMS[found]
+    items = [each for place, value in values for each in _items(place, value, chosen.lists)]
+    for place, item in sorted(
+        items, key=lambda each: isinstance(each[1], Mapping) and any(end in each[1] for end in chosen.last)
+    ):
+        if isinstance(item, Mapping):
+            chosen.read(drafts, place, item)
+        else:
+            drafts.skip(place, "it is no object")
     read = drafts.foreign(found, before)
     broken = [each for each in read.skipped if each.loss == "broken"]
     if broken and read.claims.is_empty() and read.entities.is_empty():
@@ -272,28 +181,27 @@ def read_export(values: Values, system: str = "auto", before: Iterable[Skipped] 
     return read
 
 
+def _items(place: str, value: Any, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """The items of the lists with these names, each with its place, or the value itself; none of an empty page."""
+    found = items_of(value, names)
+    yield from ((f"{place} {inner}".strip(), item) for inner, item in found)
+    if not found and not (isinstance(value, Mapping) and any(isinstance(value.get(name), list) for name in names)):
+        yield place, value
+
+
 def system_of(values: Values, name: str = "It") -> str:
     """The system by the fields of the first items."""
-    top = {key for _, value in values if isinstance(value, Mapping) for key in value}
-    keys = {key for item in _first_items(values) for key in item}
-    for system, marks in _MARKS.items():
-        if marks & keys:
+    documents = [value for _, value in values[:_SEEN] if isinstance(value, Mapping)]
+    lists = {each for system in _SYSTEMS.values() for each in system.lists}
+    items = [item for value in documents for _, item in _items("", value, sorted(lists))]
+    keys = {key for item in items if isinstance(item, Mapping) for key in item}
+    for system in ("mcp-memory", "graphiti", "mem0"):
+        if _SYSTEMS[system].marks & keys:
             return system
-    named = [system for system, lists in _LISTS.items() if top & {*lists}]
+    top = {key for value in documents for key in value}
+    named = [system for system, each in _SYSTEMS.items() if top & {*each.lists}]
     if named and not keys:  # an empty store is known by the names of its lists
         return named[0]
     shown = sorted(readable(str(key)) for key in keys or top)
     reason = f"its fields are {', '.join(shown[:_SHOWN])}" if shown else "it holds no object with fields"
     raise UnusableInput(f"Nothing in {name} shows which memory system wrote it: {reason}.", READS)
-
-
-def _first_items(values: Values) -> list[Mapping[str, Any]]:
-    """Some of the items, also from the lists of documents."""
-    found: list[Mapping[str, Any]] = []
-    for _, value in values[:_SEEN]:
-        if not isinstance(value, Mapping):
-            continue
-        lists = [each for names in _LISTS.values() for n in names if isinstance(each := value.get(n), list)]
-        inner = [item for each in lists for item in each[:_SEEN] if isinstance(item, Mapping)]
-        found += inner or ([] if lists else [value])
-    return found

@@ -25,26 +25,13 @@ Loss = Literal["broken", "gone", "endless"]
 """Why an item is not taken: unreadable, deleted in its system or derived, or an end is missing in the file."""
 
 ENTITIES: frames.Schema = {
-    "place": pl.String(),
-    "name": pl.String(),
-    "known_type": pl.String(),
-    "summary": pl.String(),
+    **dict.fromkeys(("place", "name", "known_type", "summary"), frames.TEXT),
     "aliases": frames.TEXTS,
     "seen_at": frames.TIME,
 }
 CLAIMS: frames.Schema = {
-    "place": pl.String(),
-    "key": pl.String(),
-    "kind": pl.String(),
-    "subject": pl.String(),
-    "relation": pl.String(),
-    "object": pl.String(),
-    "statement": pl.String(),
-    "confidence": pl.Float64(),
-    "valid_from": frames.TIME,
-    "valid_to": frames.TIME,
-    "stated_at": frames.TIME,
-    "group": pl.String(),
+    **dict.fromkeys(("place", "key", "kind", "subject", "relation", "object", "statement", "group"), frames.TEXT),
+    **dict.fromkeys(("valid_from", "valid_to", "stated_at"), frames.TIME),
 }
 
 
@@ -74,27 +61,31 @@ class Foreign:
 
 @dataclass(slots=True)
 class Drafts:
-    """The rows of a parser."""
+    """The rows of a parser. Entities may come after the claims that name them by key or by name."""
 
     entities: list[Mapping[str, Any]] = field(default_factory=list)
-    claims: list[Mapping[str, Any]] = field(default_factory=list)
+    claims: list[dict[str, Any]] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    _names: dict[str, str] = field(default_factory=dict)
+
+    def entity(
+        self, place: str, name: str, word: str | None, key: str = "", *, spaced: bool = False, **more: Any
+    ) -> None:
+        """Note an entity; `Ana_Ruiz` becomes Ana Ruiz in a type with proper names, or in any type if `spaced`."""
+        kind, apart = type_of(word), name.replace("_", " ")
+        is_joined = _JOINED.fullmatch(name) is not None
+        own, other = (apart, name) if is_joined and (spaced or kind in _WITH_PROPER_NAMES) else (name, apart)
+        aliases = [other] if is_joined else []
+        self.entities.append({"place": place, "name": own, "known_type": kind, "aliases": aliases, **more})
+        self._names.setdefault(key or normalise_name(name), own)
 
     def claim(
         self, place: str, subject: str, target: str | None, relation: str, statement: str = "", key: str = "",
         **more: Any,
     ) -> None:  # fmt: skip
         """Note a claim: an observation, or with a target a relation, which may have no sentence of its own."""
-        says = statement or relation_sentence(subject, relation, target or subject)
-        ends = [normalise_name(end) for end in (subject, target or "")]
-        own = (ends[0], statement) if target is None else (ends[0], relation, ends[1])
-        self.claims.append(
-            {
-                "place": place, "key": key or digest(*own, size=8),
-                "kind": "observation" if target is None else "relation", "subject": subject, "relation": relation,
-                "object": target, "statement": says, **more,
-            }
-        )  # fmt: skip
+        own = {"place": place, "subject": subject, "object": target, "relation": relation}
+        self.claims.append({**own, "statement": statement, "key": key, **more})
 
     def skip(self, place: str, reason: str, loss: Loss = "broken") -> None:
         """Note an item that is not taken."""
@@ -102,8 +93,26 @@ class Drafts:
 
     def foreign(self, format: str, before: Iterable[Skipped] = ()) -> Foreign:
         """Everything in frames; `before` are items that the reader of the file skipped."""
-        entities, claims = _frame(self.entities, ENTITIES), _frame(self.claims, CLAIMS)
-        return Foreign(format, entities, claims, (*before, *self.skipped))
+        claims = [self._named(each) for each in self.claims]
+        return Foreign(format, _frame(self.entities, ENTITIES), _frame(claims, CLAIMS), (*before, *self.skipped))
+
+    def _named(self, claim: dict[str, Any]) -> dict[str, Any]:
+        """The claim with the names of its ends, its sentence and its key."""
+        subject, target = (
+            end and (self._names.get(end) or self._names.get(normalise_name(end), end))
+            for end in (claim["subject"], claim["object"])
+        )
+        is_about_one = target is None or target == subject
+        says = claim["statement"] or relation_sentence(subject, claim["relation"], target or subject)
+        own = (normalise_name(subject), claim["relation"], normalise_name(target)) if target else (subject, says)
+        return {
+            **claim, "kind": "observation" if is_about_one else "relation", "subject": subject, "statement": says,
+            "object": None if is_about_one else target, "key": claim["key"] or digest(*own, size=8),
+        }  # fmt: skip
+
+    def lacking(self, ends: Iterable[str]) -> list[str]:
+        """Those of the keys that no entity has so far."""
+        return [end for end in dict.fromkeys(ends) if end not in self._names]
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], schema: frames.Schema) -> pl.DataFrame:
@@ -176,15 +185,6 @@ def moment_of(item: Item, *names: str) -> int | None:
         return None
 
 
-def share_of(item: Item, *names: str) -> float | None:
-    """A number from 0 to 1 in one of these fields."""
-    for name in names:
-        value = item.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
-            return float(value)
-    return None
-
-
 def items_of(value: object, names: Sequence[str]) -> list[tuple[str, Any]]:
     """(place, item) of the lists with these names in an object."""
     if not isinstance(value, Mapping):
@@ -195,22 +195,6 @@ def items_of(value: object, names: Sequence[str]) -> list[tuple[str, Any]]:
         if isinstance(value.get(name), list)
         for number, item in enumerate(value[name])
     ]
-
-
-def entity(place: str, name: str, word: str | None, *, spaced: bool = False, **more: Any) -> dict[str, Any]:
-    """A row of ENTITIES; `Ana_Ruiz` becomes Ana Ruiz in a type with proper names, or in any type if `spaced`."""
-    kind = type_of(word)
-    own = called(name, kind, spaced=spaced)
-    other = name if own != name else name.replace("_", " ")
-    is_joined = _JOINED.fullmatch(name) is not None
-    aliases = [other] if is_joined else []
-    return {"place": place, "name": own, "known_type": kind, "aliases": aliases, **more}
-
-
-def called(name: str, kind: str | None, *, spaced: bool = False) -> str:
-    """The name of a thing of our type `kind`: `Ana_Ruiz` becomes Ana Ruiz, `user_service` stays."""
-    is_joined = _JOINED.fullmatch(name) is not None
-    return name.replace("_", " ") if is_joined and (spaced or kind in _WITH_PROPER_NAMES) else name
 
 
 def relation_sentence(subject: str, relation: str, target: str) -> str:
@@ -228,17 +212,9 @@ ROLE = "document"
 SCOPE = "global"
 VERSION = "~"
 MESSAGES: frames.Schema = {
-    "id": pl.String(),
-    "message_id": pl.String(),
-    "conversation_id": pl.String(),
-    "key": pl.String(),
-    "place": pl.String(),
-    "content": pl.String(),
-    "search_text": pl.String(),
-    "occurred_at": frames.TIME,
-    "valid_from": frames.TIME,
-    "valid_to": frames.TIME,
-    "has_injection": pl.Boolean(),
+    **dict.fromkeys(("id", "message_id", "conversation_id", "key", "place", "content", "search_text"), frames.TEXT),
+    **dict.fromkeys(("occurred_at", "valid_from", "valid_to"), frames.TIME),
+    "has_injection": frames.FLAG,
 }
 
 
@@ -269,35 +245,25 @@ def adopt(foreign: Foreign, written_at: datetime) -> Adopted:
     )
 
 
-def conversation_of(system: str, group: str | None) -> str:
-    """The conversation of one user or group of a system."""
-    return f"{system}:{group}" if group else system
-
-
 def _with_messages(foreign: Foreign, written_at: datetime) -> pl.DataFrame:
-    """The claims with the columns of their messages."""
-    now = pl.lit(written_at, dtype=frames.TIME)
+    """The claims with the columns of their messages; a conversation is one user or group of a system."""
+    now, says = pl.lit(written_at, dtype=frames.TIME), pl.col("statement").str.to_lowercase()
+    names_subject = says.str.contains(pl.col("subject").str.to_lowercase(), literal=True)
+    has_group = pl.col("group").fill_null("") != ""
     claims = foreign.claims.with_columns(
-        pl.col("key").fill_null(""),
         occurred_at=pl.coalesce("stated_at", "valid_from", now),
         valid_from=pl.coalesce("valid_from", "stated_at", now),
-    ).with_columns(valid_to=pl.max_horizontal("valid_to", pl.when(pl.col("valid_to").is_not_null()).then("valid_from")))
+        conversation_id=pl.when(has_group)
+        .then(pl.format(f"{foreign.format}:{{}}", "group"))
+        .otherwise(pl.lit(foreign.format)),
+        content="statement",
+        search_text=pl.when(names_subject).then("statement").otherwise(pl.format("{}: {}", "subject", "statement")),
+        has_injection=injection_flags(foreign.claims["statement"]),
+    ).with_columns(valid_to=pl.when(pl.col("valid_to").is_not_null()).then(pl.max_horizontal("valid_to", "valid_from")))
     keys = claims.select("key", "statement", "valid_to").iter_rows()
     names = [f"{key}{VERSION}{digest(statement, ended, size=4)}" for key, statement, ended in keys]
-    with_subject = pl.concat_str(pl.col("subject"), pl.lit(": "), pl.col("statement"))
-    names_subject = (
-        pl.col("statement").str.to_lowercase().str.contains(pl.col("subject").str.to_lowercase(), literal=True)
-    )
-    conversations = [conversation_of(foreign.format, group) for group in claims["group"]]
-    ids = [row_id("m", *pair) for pair in zip(conversations, names, strict=True)]
-    return claims.with_columns(
-        id=pl.Series(ids, dtype=pl.String),
-        conversation_id=pl.Series(conversations, dtype=pl.String),
-        message_id=pl.Series(names, dtype=pl.String),
-        content="statement",
-        search_text=pl.when(names_subject).then("statement").otherwise(with_subject),
-        has_injection=injection_flags(claims["statement"]),
-    )
+    ids = [row_id("m", *pair) for pair in zip(claims["conversation_id"], names, strict=True)]
+    return claims.with_columns(pl.Series("id", ids, dtype=pl.String), pl.Series("message_id", names, dtype=pl.String))
 
 
 def _mentions(foreign: Foreign, claims: pl.DataFrame, written_at: datetime) -> pl.DataFrame:

@@ -14,15 +14,14 @@ from .transcripts import (
     READER,
     Message,
     Origin,
-    Parsed,
     UnreadableError,
     first,
     folder,
     kind_of,
     label,
+    noting_losses,
+    said,
     split_content,
-    time_of,
-    with_tools,
 )
 
 _NO_MESSAGE = Note("skipped", "a line that holds no message (settings, reasoning, tokens)")
@@ -44,36 +43,29 @@ def codex_origin(item: Any, origin: Origin) -> Origin:
     return origin._replace(conversation_id=session, scope=folder(payload.get("cwd")) or origin.scope)
 
 
-def parse_codex(item: Any, origin: Origin) -> Parsed:
+@noting_losses
+def parse_codex(item: Any, origin: Origin) -> Iterator[Message | Note]:
     """Messages of one line of a session of Codex; `event_msg` repeats what `response_item` has."""
     payload = item.get("payload") if isinstance(item, dict) else None
     if not isinstance(payload, dict) or not isinstance(item.get("type"), str):
-        return (Note("unreadable", f"{kind_of(item)} without type and payload instead of a line of Codex"),)
-    kind = label(payload.get("type")) or ""
+        raise UnreadableError(f"{kind_of(item)} without type and payload instead of a line of Codex")
+    kind, role, parts = label(payload.get("type")) or "", payload.get("role"), payload.get("content")
+    blank = Message(origin.conversation_id, label(payload.get("id")) or "", "tool", "tool", "", None, origin.scope)
     if origin.scope.startswith(READER):
-        return (OWN_READING,)
-    if item["type"] != "response_item" or (kind not in ("message", "agent_message") and "_call" not in kind):
-        return (_NO_MESSAGE,)
-    at, problem = time_of(item.get("timestamp"))
-    notes = (problem,) if problem else ()
-    blank = Message(origin.conversation_id, label(payload.get("id")) or "", "tool", "tool", "", at, origin.scope)
-    if "_call" in kind:
-        words = _tool_words(payload, kind)
-        return (*with_tools(blank._replace(content=words, is_excerpt=True), ()), *notes)
-    role = payload.get("role")
-    if role not in ("user", "assistant"):
-        return (_OWN_WORDS,)
-    parts = payload.get("content")
-    if isinstance(parts, list):
-        parts = [each for each in parts if not _is_written_by_codex(each)]
-        if not parts:
-            return (_OWN_WORDS,)
-    try:
+        yield OWN_READING
+    elif item["type"] != "response_item" or (kind not in ("message", "agent_message") and "_call" not in kind):
+        yield _NO_MESSAGE
+    elif "_call" in kind:
+        yield from said(blank._replace(content=_tool_words(payload, kind), is_excerpt=True), item.get("timestamp"))
+    else:
+        if isinstance(parts, list):
+            parts = [each for each in parts if not _is_written_by_codex(each)]
+        if role not in ("user", "assistant") or parts == []:
+            yield _OWN_WORDS
+            return
         words, tools = split_content(parts)
-    except UnreadableError as reason:
-        return (Note("unreadable", str(reason)),)
-    words = _IDE_CONTEXT.sub("", words)
-    return (*with_tools(blank._replace(role=role, speaker=role, content=words), tools), *notes)
+        spoken = blank._replace(role=role, speaker=role, content=_IDE_CONTEXT.sub("", words))
+        yield from said(spoken, item.get("timestamp"), tools)
 
 
 def _is_written_by_codex(part: object) -> bool:
@@ -129,36 +121,37 @@ def _with_session(session: dict[str, Any], messages: dict[object, Loaded]) -> It
         yield line, session | {"messages": [message]}, note
 
 
+@noting_losses
 def parse_gemini(item: Any, origin: Origin) -> Iterator[Message | Note]:
     """Messages of one session of Gemini CLI; calls of tools follow the message that made them."""
     listed = item.get("messages") if isinstance(item, dict) else None
     if not isinstance(listed, list):
-        yield Note("unreadable", f"{kind_of(item)} without messages instead of a session")
-        return
+        raise UnreadableError(f"{kind_of(item)} without messages instead of a session")
     session, title = label(item.get("sessionId")) or origin.conversation_id, label(item.get("summary")) or ""
     for each in listed:
-        if not isinstance(each, dict) or not isinstance(each.get("type"), str):
-            yield Note("unreadable", f"{kind_of(each)} without a type instead of a message")
-            continue
-        role = _GEMINI_ROLES.get(each["type"])
-        if role is None:
-            yield _OWN_NOTICE
-            continue
-        try:
-            words, tools = split_content(each.get("content") or "")
-        except UnreadableError as reason:
-            yield Note("unreadable", str(reason))
-            continue
-        if role == "user" and words.startswith(READER):
-            yield OWN_READING
-            return
-        at, problem = time_of(each.get("timestamp"))
-        if problem:
-            yield problem
-        calls = each.get("toolCalls")
-        tools += [_gemini_call(call) for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
-        found = Message(session, label(each.get("id")) or "", role, role, words, at, origin.scope, title)
-        yield from with_tools(found, tools)
+        for found in _gemini_message(each, origin._replace(conversation_id=session, title=title)):
+            yield found
+            if found is OWN_READING:
+                return
+
+
+@noting_losses
+def _gemini_message(item: Any, origin: Origin) -> Iterator[Message | Note]:
+    if not isinstance(item, dict) or not isinstance(item.get("type"), str):
+        raise UnreadableError(f"{kind_of(item)} without a type instead of a message")
+    role = _GEMINI_ROLES.get(item["type"])
+    if role is None:
+        yield _OWN_NOTICE
+        return
+    words, tools = split_content(item.get("content") or "")
+    if role == "user" and words.startswith(READER):
+        yield OWN_READING
+        return
+    calls = item.get("toolCalls")
+    tools += [_gemini_call(call) for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    own = label(item.get("id")) or ""
+    found = Message(origin.conversation_id, own, role, role, words, None, origin.scope, origin.title)
+    yield from said(found, item.get("timestamp"), tools)
 
 
 def _gemini_call(call: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from itertools import zip_longest
 from typing import Any, Literal
 
 from .formats import CHAT_LINE, CHAT_SENDER, Note
@@ -16,14 +16,15 @@ from .transcripts import (
     ROLES,
     Message,
     Origin,
-    Parsed,
     UnreadableError,
     first,
+    in_turn,
     kind_of,
     label,
+    noting_losses,
+    said,
+    sections,
     split_content,
-    time_of,
-    with_tools,
 )
 
 _BRANCH = Note("skipped", "a message of a branch that was left (edited or regenerated)")
@@ -49,6 +50,7 @@ def names_of(people: list[Any]) -> dict[str, str]:
     return names
 
 
+@noting_losses
 def parse_claude_ai(item: Any, origin: Origin) -> Iterator[Message | Note]:
     """Messages of one conversation of Claude.ai, along the branch of its last message.
 
@@ -56,43 +58,34 @@ def parse_claude_ai(item: Any, origin: Origin) -> Iterator[Message | Note]:
     """
     listed = item.get("chat_messages") if isinstance(item, dict) else None
     if not isinstance(listed, list):
-        yield Note("unreadable", f"{kind_of(item)} without chat_messages instead of a conversation")
-        return
-    conversation, title = label(item.get("uuid")) or origin.conversation_id, label(item.get("name")) or ""
+        raise UnreadableError(f"{kind_of(item)} without chat_messages instead of a conversation")
+    branch = _last_branch([each for each in listed if isinstance(each, dict)])
+    left = [isinstance(each, dict) and branch is not None and label(each.get("uuid")) not in branch for each in listed]
+    yield from (_BRANCH for each in left if each)
     account = item.get("account")
     person = origin.names.get(label(account.get("uuid")) or "", "") if isinstance(account, dict) else ""
-    branch = _last_branch([each for each in listed if isinstance(each, dict)])
-    start = item.get("created_at")
-    for each in listed:
-        if not isinstance(each, dict):
-            yield Note("unreadable", f"{kind_of(each)} instead of a message")
-            continue
-        own = label(each.get("uuid")) or ""
-        if branch is not None and own not in branch:
-            yield _BRANCH
-            continue
-        role = ROLES.get(str(each.get("sender")).casefold(), "")
-        if not role:
-            yield Note("unreadable", "a message without a known sender")
-            continue
-        try:
-            words, tools = split_content(each.get("content") or [])
-        except UnreadableError as reason:
-            yield Note("unreadable", str(reason))
-            continue
-        plain = each.get("text")
-        if not words and not tools and isinstance(plain, str):
-            words = plain
-        files = each.get("attachments")
-        if isinstance(files, list) and any(isinstance(file, dict) and file.get("extracted_content") for file in files):
-            yield _FILE
-        at, problem = time_of(first(each, ("created_at", "updated_at")) or start)
-        if problem:
-            yield problem
-        start = None
-        speaker = person if role == "user" and person else role
-        found = Message(conversation, own, role, speaker, words, at, origin.scope, title)
-        yield from with_tools(found, tools)
+    conversation, title = label(item.get("uuid")) or origin.conversation_id, label(item.get("name")) or ""
+    origin = origin._replace(conversation_id=conversation, title=title, names={"user": person} if person else {})
+    kept = [each for each, is_left in zip(listed, left, strict=True) if not is_left]
+    yield from in_turn(kept, _claude_message, origin, item.get("created_at"))
+
+
+@noting_losses
+def _claude_message(item: Any, origin: Origin) -> Iterator[Message | Note]:
+    if not isinstance(item, dict):
+        raise UnreadableError(f"{kind_of(item)} instead of a message")
+    role = ROLES.get(str(item.get("sender")).casefold(), "")
+    if not role:
+        raise UnreadableError("a message without a known sender")
+    words, tools = split_content(item.get("content") or [])
+    if not words and not tools and isinstance(plain := item.get("text"), str):
+        words = plain
+    files = item.get("attachments")
+    if isinstance(files, list) and any(isinstance(file, dict) and file.get("extracted_content") for file in files):
+        yield _FILE
+    own, speaker = label(item.get("uuid")) or "", origin.names.get(role, role)
+    found = Message(origin.conversation_id, own, role, speaker, words, None, origin.scope, origin.title)
+    yield from said(found, first(item, ("created_at", "updated_at", "start")), tools)
 
 
 def _last_branch(messages: list[dict[str, Any]]) -> set[str] | None:
@@ -106,29 +99,28 @@ def _last_branch(messages: list[dict[str, Any]]) -> set[str] | None:
     return path if path and node == _NO_ANCESTOR else None
 
 
-def parse_slack(item: Any, origin: Origin) -> Parsed:
+@noting_losses
+def parse_slack(item: Any, origin: Origin) -> Iterator[Message | Note]:
     """The message of one item of a day of a Slack channel; a thread is a conversation, with the message it begins at.
 
     `origin` has the channel, and the name of each user id. Bots have the role tool.
     """
     if not isinstance(item, dict):
-        return (Note("unreadable", f"{kind_of(item)} instead of a message"),)
-    subtype = label(item.get("subtype"))
+        raise UnreadableError(f"{kind_of(item)} instead of a message")
+    subtype, content = label(item.get("subtype")), item.get("text")
     if item.get("type", "message") != "message" or subtype not in _KEPT_SUBTYPES:
-        return (_NOTICE,)
-    content = item.get("text")
+        yield _NOTICE
+        return
     if not isinstance(content, str):
-        return (Note("unreadable", f"text is {kind_of(content)}"),)
-    ts, thread = label(item.get("ts")) or "", label(item.get("thread_ts"))
-    at, problem = time_of(item.get("ts"))
+        raise UnreadableError(f"text is {kind_of(content)}")
+    ts, thread, channel = label(item.get("ts")) or "", label(item.get("thread_ts")), origin.conversation_id
     is_bot = subtype == "bot_message" or bool(item.get("bot_id"))
-    conversation = f"{origin.conversation_id}/{thread}" if thread else origin.conversation_id
-    channel = "#" + origin.conversation_id.removeprefix("slack/")
     found = Message(
-        conversation, ts, "tool" if is_bot else "user", _slack_name(item, origin.names),
-        _slack_text(content, origin.names), at, origin.scope, channel, is_excerpt=is_bot,
+        f"{channel}/{thread}" if thread else channel, ts, "tool" if is_bot else "user",
+        _slack_name(item, origin.names), _slack_text(content, origin.names), None, origin.scope,
+        "#" + channel.removeprefix("slack/"), is_excerpt=is_bot,
     )  # fmt: skip
-    return (*with_tools(found, ()), *((problem,) if problem else ()))
+    yield from said(found, item.get("ts"))
 
 
 def _slack_name(item: dict[str, Any], names: Mapping[str, str]) -> str:
@@ -157,11 +149,8 @@ def _slack_text(content: str, names: Mapping[str, str]) -> str:
 
 DayOrder = Literal["ymd", "dmy", "mdy"]
 
-_MAX_CHARS = 1_000_000
-"""Of a longer message the rest is dropped while it is read."""
 _BEFORE_ANY = Note("unreadable", "text before the first message")
 _NO_MESSAGE = Note("skipped", "a notice of WhatsApp (no sender, a file or call, a deleted message)")
-_BAD_DAY = Note("adjusted", "the time is not one that can be read")
 _UNCLEAR = "nothing in the chat shows whether its days begin with the day or the month, so they are read as"
 _MADE_CLEAR = "where that is wrong, undo this run and write the days as 2026-04-03"
 _EDITED = re.compile(
@@ -176,7 +165,9 @@ _DELETED = re.compile(
 _TITLE = re.compile(
     r"\A(?:WhatsApp Chat (?:with|-)|WhatsApp-Chat mit|Chat de WhatsApp con|Conversa do WhatsApp com)\s+"
 )
-_TURNS = {"**User**": "user", "**Cursor**": "assistant"}
+_TURNS = {"User": "user", "Cursor": "assistant"}
+_TURN = re.compile(r"^---[ \t]*\n\s*\*\*(User|Cursor)\*\*[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(r"^# (.*)", re.MULTILINE)
 
 
 def parse_whatsapp(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, Message | Note]]:
@@ -188,38 +179,24 @@ def parse_whatsapp(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, 
     if unclear:
         read_as = "day before month" if order == "dmy" else "month before day"
         yield unclear, Note("adjusted", f"{_UNCLEAR} {read_as}; {_MADE_CLEAR}")
-    title = _TITLE.sub("", origin.conversation_id)
-    start, head, body, size = 0, None, list[str](), 0
-    for number, line in enumerate(lines, 1):
-        found = CHAT_LINE.match(line)
-        if found:
-            if head:
-                yield from ((start, each) for each in _chat_message(head, body, order, origin, title))
-            start, head, body, size = number, found, [], 0
-        elif head and size < _MAX_CHARS:
-            body.append(line.rstrip("\r\n"))
-            size += len(line)
-        elif not head and line.strip(" \t\r\n\ufeff"):
-            yield number, _BEFORE_ANY
-    if head:
-        yield from ((start, each) for each in _chat_message(head, body, order, origin, title))
+    origin = origin._replace(title=_TITLE.sub("", origin.conversation_id))
+    for start, head, body in sections(lines, CHAT_LINE.match):
+        found = _chat_message(head, body, order, origin) if head else [_BEFORE_ANY]
+        yield from ((start, each) for each in found)
 
 
-def _chat_message(
-    head: re.Match[str], body: list[str], order: DayOrder, origin: Origin, title: str
-) -> Iterator[Message | Note]:
+def _chat_message(head: re.Match[str], body: list[str], order: DayOrder, origin: Origin) -> Iterator[Message | Note]:
     sender = CHAT_SENDER.match(head["rest"])
-    first = (sender["words"] or "").strip() if sender else ""
+    opening = (sender["words"] or "").strip() if sender else ""
     # Signs from left to right stand before all that WhatsApp writes itself, in every language.
-    words = "\n".join(body if first.startswith("\u200e") else [first, *body]).strip()
+    words = "\n".join(body if opening.startswith("\u200e") else [opening, *body]).strip()
     own = _EDITED.sub("", words).strip()
     if not sender or not own or _DELETED.match(own):
         yield _NO_MESSAGE
         return
-    at = _moment(head, order)
-    if at is None:
-        yield _BAD_DAY
-    yield Message(origin.conversation_id, "", "user", " ".join(sender["sender"].split()), own, at, origin.scope, title)
+    speaker = " ".join(sender["sender"].split())
+    found = Message(origin.conversation_id, "", "user", speaker, own, None, origin.scope, origin.title)
+    yield from said(found, _moment(head, order))
 
 
 def day_order(lines: Iterable[str]) -> tuple[DayOrder, int]:
@@ -241,44 +218,29 @@ def day_order(lines: Iterable[str]) -> tuple[DayOrder, int]:
     return "mdy" if has_half else "dmy", unclear
 
 
-def _moment(found: re.Match[str], order: DayOrder) -> int | None:
-    """Microseconds since 1970, as if in UTC; None for a day or time that does not exist."""
-    numbers = dict(zip(order, (int(found[name]) for name in "abc"), strict=True))
+def _moment(found: re.Match[str], order: DayOrder) -> str:
+    """The time, as if in UTC; in ISO 8601 unless there is no such day or time."""
+    day = dict(zip(order, (int(found[name]) for name in "abc"), strict=True))
     hour, half = int(found["hour"]), (found["half"] or "").lower()
     if half:
         hour = hour % 12 + 12 * (half == "p")
-    year = numbers["y"] + 2000 * (numbers["y"] < 100)
-    try:
-        day = datetime(
-            year, numbers["m"], numbers["d"], hour, int(found["minute"]), int(found["second"] or 0), tzinfo=UTC
-        )
-    except ValueError:
-        return None
-    return time_of(day.isoformat())[0]
+    year = day["y"] + 2000 * (day["y"] < 100)
+    return f"{year:04}-{day['m']:02}-{day['d']:02}T{hour:02}:{found['minute']}:{int(found['second'] or 0):02}"
 
 
 def parse_cursor(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, Message | Note]]:
-    """(line, message or note) of a chat that Cursor exported as Markdown; its messages have the time of the file."""
-    title, role, start, before, size = "", "", 0, "", 0
-    body: list[str] = []
-
-    def message() -> Message:
-        words = "\n".join(body).strip().removesuffix("---").strip()
-        return Message(origin.conversation_id, "", role, role, words, None, origin.scope, title)
-
-    for number, line in enumerate(lines, 1):
-        plain = line.strip()
-        if plain in _TURNS and before == "---":
-            if role:
-                yield start, message()
-            role, start, body, size = _TURNS[plain], number, [], 0
-        elif role and size < _MAX_CHARS:
-            body.append(line.rstrip("\r\n"))
-            size += len(line)
-        elif not role and plain.startswith("# "):
-            title = plain[2:].strip()
-        elif not role and plain.strip("-\ufeff") and not plain.startswith("_Exported"):
-            yield number, _BEFORE_ANY
-        before = plain or before
-    if role:
-        yield start, message()
+    """(line, message) of a chat that Cursor exported as Markdown; its messages have the time of the file."""
+    whole = "".join(lines)
+    turns = [*_TURN.finditer(whole)]
+    title = _HEADING.search(whole, 0, turns[0].start()) if turns else None
+    number, end = 1, 0
+    if not turns and whole.strip("\ufeff \t\r\n"):
+        yield number, _BEFORE_ANY
+    for turn, following in zip_longest(turns, turns[1:]):
+        number, end = number + whole.count("\n", end, turn.end()), turn.end()
+        words = whole[end : following.start() if following else None].strip().removesuffix("---").strip()
+        role = _TURNS[turn[1]]
+        found = Message(
+            origin.conversation_id, "", role, role, words, None, origin.scope, title[1].strip() if title else ""
+        )
+        yield from ((number, each) for each in said(found))

@@ -10,11 +10,12 @@ from email.header import decode_header, make_header
 from email.message import Message as Mail
 from email.utils import parseaddr
 from html import unescape
+from itertools import takewhile
 
 from slowwave.common import text
 
 from .formats import FROM_LINE, Note, decode_mixed
-from .transcripts import Message, Origin, time_of
+from .transcripts import Message, Origin, said, sections, time_of
 
 _MAX_CHARS = 64_000_000
 """Of a longer message (of its attachments) the rest is dropped while it is read."""
@@ -111,13 +112,11 @@ def _message(mail: Mail, roots: dict[str, str], origin: Origin) -> Iterator[Mess
     if not words:
         yield _NO_OWN_WORDS
         return
-    at, problem = time_of(written)
-    if problem:
-        yield problem
     name, address = _person(mail, sender)
     # Addresses are redacted, so a thread has a name without one.
     thread, message_id = f"mail-{text.digest(root, size=8)}", text.digest(own, size=8) if own else ""
-    yield Message(thread, message_id, "user", name or address or sender or "user", words, at, origin.scope, subject)
+    speaker = name or address or sender or "user"
+    yield from said(Message(thread, message_id, "user", speaker, words, None, origin.scope, subject), written)
 
 
 def _is_by_machine(mail: Mail) -> bool:
@@ -229,8 +228,6 @@ def own_words(body: str) -> str:
 # Logs of Git: the commit messages that decide something, as what their authors wrote.
 
 
-_MAX_COMMIT = 1_000_000
-"""Of a longer message the rest is dropped while it is read."""
 _SHORT_HASH = 7
 """Characters of a hash by which Git names a commit, unless asked otherwise."""
 _COMMIT = re.compile(r"commit ([0-9a-f]{7,64})\b")
@@ -259,31 +256,11 @@ def parse_git_log(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, M
 
     The conversation has the name of the origin and the first commit: folders of two repositories may have one name.
     """
-    if first := _first_commit(lines):
-        origin = origin._replace(conversation_id=f"{origin.conversation_id}-{first}")
-    start, commit, is_over, size = 0, "", False, 0
-    fields: dict[str, str] = {}
-    body: list[str] = []
-    for number, line in enumerate(lines, 1):
-        plain = line.rstrip("\r\n")
-        opening = _COMMIT.match(plain.removeprefix("\ufeff"))
-        if opening:
-            if commit:
-                yield from ((start, each) for each in _commit_message(commit, fields, body, origin))
-            start, commit, is_over, size, fields, body = number, opening[1], False, 0, {}, []
-        elif not commit:
-            if plain.strip("\ufeff \t"):
-                yield number, _BEFORE_ANY
-        elif not body and (field := _FIELD.match(plain)):
-            fields.setdefault(field[1], field[2])
-        elif not is_over and (plain.startswith("    ") or not plain.strip()):
-            if size < _MAX_COMMIT:
-                body.append(plain[4:])
-            size += len(plain)
-        else:
-            is_over = bool("".join(body).strip())
-    if commit:
-        yield from ((start, each) for each in _commit_message(commit, fields, body, origin))
+    if earliest := _first_commit(lines):
+        origin = origin._replace(conversation_id=f"{origin.conversation_id}-{earliest}")
+    for start, head, body in sections(lines, _COMMIT.match):
+        found = _commit_message(head[1], body, origin) if head else [_BEFORE_ANY]
+        yield from ((start, each) for each in found)
 
 
 def _first_commit(lines: Iterable[str]) -> str:
@@ -294,13 +271,16 @@ def _first_commit(lines: Iterable[str]) -> str:
         if opening := _COMMIT.match(line.removeprefix("\ufeff")):
             commit = opening[1][:_SHORT_HASH]
         elif commit and (field := _FIELD.match(line)) and field[1] in ("AuthorDate", "Date"):
-            at, _ = time_of(_ZONE.sub("", field[2]))
-            if at is not None:
-                earliest = min(earliest or (at, commit), (at, commit))
+            at = time_of(_ZONE.sub("", field[2]))
+            earliest = min(earliest or (at, commit), (at, commit)) if at is not None else earliest
     return earliest[1] if earliest else commit
 
 
-def _commit_message(commit: str, fields: dict[str, str], body: list[str], origin: Origin) -> Iterator[Message | Note]:
+def _commit_message(commit: str, lines: list[str], origin: Origin) -> Iterator[Message | Note]:
+    head = [*takewhile(str.strip, lines)]  # a blank line ends the fields, and one that is not indented the message
+    rest = lines[len(head) :]
+    fields = {field[1]: field[2] for line in reversed(head) if (field := _FIELD.match(line))}
+    body = [line[4:] for line in takewhile(lambda line: line.startswith("    ") or not line.strip(), rest)]
     author = fields.get("Author", "").rpartition("<")[0].strip()
     if not author:
         yield _NO_AUTHOR
@@ -309,7 +289,5 @@ def _commit_message(commit: str, fields: dict[str, str], body: list[str], origin
     if "Merge" in fields or author.endswith("[bot]") or _OF_PROGRAMS.match(words) or not _DECIDES.search(words):
         yield _DECIDES_NOTHING
         return
-    at, problem = time_of(_ZONE.sub("", fields.get("AuthorDate") or fields.get("Date") or ""))
-    if problem:
-        yield problem
-    yield Message(origin.conversation_id, commit, "user", author, words, at, origin.scope)
+    found = Message(origin.conversation_id, commit, "user", author, words, None, origin.scope)
+    yield from said(found, _ZONE.sub("", fields.get("AuthorDate") or fields.get("Date") or ""))

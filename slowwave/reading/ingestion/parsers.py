@@ -14,9 +14,8 @@ from .agent_sessions import codex_origin, gemini_sessions, parse_codex, parse_ge
 from .chat_exports import parse_claude_ai, parse_cursor, parse_slack, parse_whatsapp
 from .formats import Loaded, Note
 from .mail_and_commits import parse_git_log, parse_mail
-from .transcripts import Message, Origin, Parsed, parse_chatgpt, parse_claude_code, parse_message
+from .transcripts import Message, Origin, Parser, parse_chatgpt, parse_claude_code, parse_message
 
-Parser = Callable[[Any, Origin], Parsed]
 TextParser = Callable[[Iterable[str], Origin], Iterator[tuple[int, Message | Note]]]
 
 NextOrigin = Callable[[Any, Origin], Origin]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import wraps
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from .formats import Note
 
 
 TOOL_CHARS = 500
+_MAX_SECTION = 1_000_000
 BAD_LABEL = Note("adjusted", "an identifier, speaker or scope that is not text was ignored")
 
 _ROLE = ("role", "sender", "author", "from")
@@ -33,7 +35,7 @@ ROLES: Mapping[str, str] = MappingProxyType(
 )
 # As a speaker, "Claude" may well be a person.
 _ROLES_AS_SPEAKERS = frozenset(ROLES) - {"claude", "agent", "customer", "document", "model"}
-_BAD_TIME = Note("adjusted", "the time is not one that can be read")
+BAD_TIME = Note("adjusted", "the time is not one that can be read")
 _UNKNOWN_ROLE = Note("adjusted", "the role is none of user, assistant, tool, system, document: read as user")
 _NO_ROLE = Note("adjusted", "neither role nor speaker: read as user")
 
@@ -118,12 +120,12 @@ def display_name(speaker: str) -> str:
     return beside or found[2].split("+")[0] or speaker
 
 
-def time_of(value: object) -> tuple[int | None, Note | None]:
-    """(microseconds since 1970 UTC, note); the note is set if the value is no time."""
+def time_of(value: object) -> int | None:
+    """Microseconds since 1970 UTC; None if the value is no time."""
     try:
-        return parse_time(value), None
+        return parse_time(value)
     except ValueError:
-        return None, _BAD_TIME
+        return None
 
 
 def first(item: dict[str, Any], keys: Sequence[str]) -> Any:
@@ -199,22 +201,80 @@ class Origin(NamedTuple):
     conversation_id: str
     scope: str = "global"
     names: Mapping[str, str] = MappingProxyType({})
+    title: str = ""
 
 
 Parsed = Iterable[Message | Note]
+Parser = Callable[[Any, Origin], Parsed]
 
 
+def noting_losses(parse: Parser) -> Parser:
+    """The parser, in which the reason why something cannot be read is a note."""
+
+    @wraps(parse)
+    def noted(item: Any, origin: Origin) -> Iterator[Message | Note]:
+        try:
+            yield from parse(item, origin)
+        except UnreadableError as reason:
+            yield Note("unreadable", str(reason))
+
+    return noted
+
+
+def said(message: Message, at: object = None, tools: Sequence[str] = ()) -> Iterator[Message | Note]:
+    """The message at this time, if it has text, then one message of role tool for each use and result of a tool."""
+    try:
+        message = message._replace(at=parse_time(at))
+    except ValueError:
+        yield BAD_TIME
+    if message.content:
+        yield message
+    for number, tool_text in enumerate(tools, 1):
+        own_id = f"{message.message_id}/{number}" if message.message_id else ""
+        yield message._replace(message_id=own_id, role="tool", speaker="tool", content=tool_text, is_excerpt=True)
+    if not message.content and not tools:
+        yield Note("skipped", "a message without text")
+
+
+def in_turn(items: Iterable[Any], parse: Parser, origin: Origin, start: object) -> Iterator[Message | Note]:
+    """Messages of the items of a conversation; `start` is its time, which the first has as `start`, too."""
+    for item in items:
+        for found in parse({**item, "start": start} if isinstance(item, dict) else item, origin):
+            start = None if isinstance(found, Message) else start
+            yield found
+
+
+def sections(
+    lines: Iterable[str], opening: Callable[[str], re.Match[str] | None]
+) -> Iterator[tuple[int, re.Match[str] | None, list[str]]]:
+    """(first line, match of its opening, lines behind it) of each section of a text.
+
+    Each line before the first section comes alone, without a match. Of a very long section the rest is dropped.
+    """
+    start, head, body, size = 0, None, list[str](), 0
+    for number, line in enumerate(lines, 1):
+        plain = line.rstrip("\r\n").removeprefix("\ufeff")
+        found = opening(plain)
+        if found:
+            if head:
+                yield start, head, body
+            start, head, body, size = number, found, [], 0
+        elif head and size < _MAX_SECTION:
+            body.append(plain)
+            size += len(plain)
+        elif not head and plain.strip():
+            yield number, None, [plain]
+    if head:
+        yield start, head, body
+
+
+@noting_losses
 def parse_message(item: Any, origin: Origin) -> Parsed:
     """Messages of one JSON object: a message itself, or a conversation with a list of them."""
     if not isinstance(item, dict):
-        return (Note("unreadable", f"{kind_of(item)} instead of an object"),)
+        raise UnreadableError(f"{kind_of(item)} instead of an object")
     nested = item.get("messages") or item.get("chat_messages")
-    if isinstance(nested, list):
-        return _parse_nested(item, nested, origin)
-    try:
-        return _message(item, origin)
-    except UnreadableError as reason:
-        return (Note("unreadable", str(reason)),)
+    return _parse_nested(item, nested, origin) if isinstance(nested, list) else _message(item, origin)
 
 
 def _message(item: dict[str, Any], origin: Origin) -> Parsed:
@@ -228,109 +288,88 @@ def _message(item: dict[str, Any], origin: Origin) -> Parsed:
         raise UnreadableError("neither content nor text")
     words, tools = split_content(content)
     role, speaker, notes = who(item)
-    labels = [label(first(item, keys)) for keys in (_CONVERSATION, _MESSAGE, _SCOPE)]
-    if labels[0] is None:
+    conversation, message_id, scope = (label(first(item, keys)) for keys in (_CONVERSATION, _MESSAGE, _SCOPE))
+    if conversation is None:
         raise UnreadableError(f"conversation_id is {kind_of(first(item, _CONVERSATION))}")
-    if None in labels:
+    if message_id is None or scope is None:
         notes.append(BAD_LABEL)
-    at, problem = time_of(first(item, _TIME))
-    if problem:
-        notes.append(problem)
-    message = Message(
-        labels[0] or origin.conversation_id, labels[1] or "", role, speaker, words, at, labels[2] or origin.scope
-    )
-    return (*with_tools(message, tools), *notes)
+    found = Message(
+        conversation or origin.conversation_id, message_id or "", role, speaker, words, None, scope or origin.scope,
+        origin.title,
+    )  # fmt: skip
+    return (*said(found, first(item, _TIME), tools), *notes)
 
 
 def _parse_nested(outer: dict[str, Any], nested: list[Any], origin: Origin) -> Iterator[Message | Note]:
-    title = label(first(outer, ("title", "name"))) or ""
     own = label(first(outer, (*_CONVERSATION, "id", "uuid")))
-    start = first(outer, _TIME)
+    name = own or f"{origin.conversation_id}-{text.digest([str(child)[:2000] for child in nested], size=4)}"
+    title, scope = label(first(outer, ("title", "name"))) or "", label(first(outer, _SCOPE)) or origin.scope
     inherited = {"conversation_id": own} if own else {}
-    scope = label(first(outer, _SCOPE)) or origin.scope
-    if not own:
-        origin = Origin(f"{origin.conversation_id}-{text.digest([str(child)[:2000] for child in nested], size=4)}")
     for child in nested:
         if isinstance(child, dict) and not isinstance(child.get("messages"), list):
-            child = {**inherited, _TIME[-1]: start, **child}
-        for found in parse_message(child, Origin(origin.conversation_id, scope)):
-            yield found._replace(title=title) if isinstance(found, Message) else found
+            child = {**inherited, _TIME[-1]: first(outer, _TIME), **child}
+        yield from parse_message(child, Origin(name, scope, title=title))
 
 
-def parse_claude_code(item: Any, origin: Origin) -> Parsed:
+@noting_losses
+def parse_claude_code(item: Any, origin: Origin) -> Iterator[Message | Note]:
     """Messages of one line of a Claude Code session; subagents and tools have the role tool."""
     if not isinstance(item, dict) or not isinstance(item.get("type"), str):
-        return (Note("unreadable", f"{kind_of(item)} without a type instead of a line of Claude Code"),)
-    message = item.get("message")
+        raise UnreadableError(f"{kind_of(item)} without a type instead of a line of Claude Code")
     if folder(item.get("cwd")).startswith(READER):
-        return (OWN_READING,)
-    if item["type"] not in ("user", "assistant"):
-        return (Note("skipped", "a line that holds no message (summary, system, snapshot)"),)
-    if any(item.get(key) is True for key in _CLAUDE_META):
-        return (Note("skipped", "a line that Claude Code wrote for itself"),)
-    if not isinstance(message, dict):
-        return (Note("unreadable", f"message is {kind_of(message)}"),)
-    try:
+        yield OWN_READING
+    elif item["type"] not in ("user", "assistant"):
+        yield Note("skipped", "a line that holds no message (summary, system, snapshot)")
+    elif any(item.get(key) is True for key in _CLAUDE_META):
+        yield Note("skipped", "a line that Claude Code wrote for itself")
+    elif not isinstance(message := item.get("message"), dict):
+        raise UnreadableError(f"message is {kind_of(message)}")
+    else:
         content, tools = split_content(message.get("content"))
-    except UnreadableError as reason:
-        return (Note("unreadable", str(reason)),)
-    content = _REMINDER.sub("", content).strip()
-    if _WRAPPER.match(content):
-        return (Note("skipped", "the wrapper of a command"),)
-    at, problem = time_of(item.get("timestamp"))
-    role, speaker = ("tool", "subagent") if item.get("isSidechain") is True else (item["type"], item["type"])
-    session, message_id = label(item.get("sessionId")) or origin.conversation_id, label(item.get("uuid")) or ""
-    found = Message(session, message_id, role, speaker, content, at, folder(item.get("cwd")) or origin.scope,
-                    is_excerpt=role == "tool")  # fmt: skip
-    return (*with_tools(found, tools), *((problem,) if problem else ()))
+        content = _REMINDER.sub("", content).strip()
+        if _WRAPPER.match(content):
+            yield Note("skipped", "the wrapper of a command")
+            return
+        role, speaker = ("tool", "subagent") if item.get("isSidechain") is True else (item["type"], item["type"])
+        session, own = label(item.get("sessionId")) or origin.conversation_id, label(item.get("uuid")) or ""
+        found = Message(session, own, role, speaker, content, None, folder(item.get("cwd")) or origin.scope,
+                        is_excerpt=role == "tool")  # fmt: skip
+        yield from said(found, item.get("timestamp"), tools)
 
 
-def parse_chatgpt(item: Any, origin: Origin) -> Iterator[Message | Note]:
+@noting_losses
+def parse_chatgpt(item: Any, origin: Origin) -> Parsed:
     """Messages of one ChatGPT conversation, along the branch that leads to its current node."""
     mapping = item.get("mapping") if isinstance(item, dict) else None
     if not isinstance(mapping, dict):
-        yield Note("unreadable", f"{kind_of(item)} without a mapping instead of a conversation")
-        return
+        raise UnreadableError(f"{kind_of(item)} without a mapping instead of a conversation")
     conversation = label(first(item, ("conversation_id", "id"))) or origin.conversation_id
-    title, start = label(item.get("title")) or "", item.get("create_time")
-    for node_id, message in _branch(mapping, item.get("current_node")):
-        try:
-            found = _chatgpt_message(message)
-        except UnreadableError as reason:
-            yield Note("unreadable", str(reason))
-            continue
-        if isinstance(found, Note):
-            yield found
-            continue
-        at, problem = time_of(message.get("create_time") or start)
-        if problem:
-            yield problem
-        start = None
-        message_id = label(message.get("id")) or label(node_id) or ""
-        yield Message(conversation, message_id, *found, at, origin.scope, title, is_excerpt=found[0] == "tool")
+    origin = origin._replace(conversation_id=conversation, title=label(item.get("title")) or "")
+    return in_turn(_branch(mapping, item.get("current_node")), _chatgpt_message, origin, item.get("create_time"))
 
 
-def _branch(mapping: dict[str, Any], current: object) -> Sequence[tuple[str, dict[str, Any]]]:
+def _branch(mapping: dict[str, Any], current: object) -> list[dict[str, Any]]:
+    """The messages from the first to the current node, each with the id of its node where it has none."""
     node = current if isinstance(current, str) and current in mapping else _latest_leaf(mapping)
     path: dict[str, dict[str, Any]] = {}
     while isinstance(node, str) and node not in path and isinstance(mapping.get(node), dict):
         path[node] = mapping[node]
         node = mapping[node].get("parent")
     found = [(node_id, entry.get("message")) for node_id, entry in reversed(path.items())]
-    return [(node_id, message) for node_id, message in found if isinstance(message, dict)]
+    return [{**message, "id": message.get("id") or node_id} for node_id, message in found if isinstance(message, dict)]
 
 
 def _latest_leaf(mapping: dict[str, Any]) -> str | None:
     leaves = [
-        (time_of(message.get("create_time"))[0] or 0, node_id)
+        (time_of(message.get("create_time")) or 0, node_id)
         for node_id, node in mapping.items()
         if isinstance(node, dict) and not node.get("children") and isinstance(message := node.get("message"), dict)
     ]
     return max(leaves)[1] if leaves else None
 
 
-def _chatgpt_message(message: dict[str, Any]) -> tuple[str, str, str] | Note:
-    """Role, speaker and text."""
+@noting_losses
+def _chatgpt_message(message: dict[str, Any], origin: Origin) -> Iterator[Message | Note]:
     author, content, metadata = (message.get(key) for key in ("author", "content", "metadata"))
     author = author if isinstance(author, dict) else {}
     role = ROLES.get(str(author.get("role")).casefold(), "")
@@ -338,32 +377,21 @@ def _chatgpt_message(message: dict[str, Any]) -> tuple[str, str, str] | Note:
         raise UnreadableError("a message without a known author")
     hidden = isinstance(metadata, dict) and metadata.get("is_visually_hidden_from_conversation") is True
     if hidden or role == "system":
-        return Note("skipped", "a hidden or system message")
+        yield Note("skipped", "a hidden or system message")
+        return
     if not isinstance(content, dict):
         raise UnreadableError(f"content is {kind_of(content)}")
-    kind = content.get("content_type")
-    words = _parts_text(content)
+    kind, parts = content.get("content_type"), content.get("parts")
+    given = parts if isinstance(parts, list) else [content.get("text"), content.get("result")]
+    texts = [part.get("text") if isinstance(part, dict) else part for part in given]
+    words = "\n\n".join(part for part in texts if isinstance(part, str) and part)
     if not words.strip() or kind in ("thoughts", "reasoning_recap"):
-        return Note("skipped", "a message without text (picture, file, reasoning)")
-    if role == "tool" or message.get("recipient") not in (None, "all") or kind in ("code", "execution_output"):
-        return "tool", label(author.get("name")) or "tool", words
-    return role, label(author.get("name")) or role, words
-
-
-def _parts_text(content: dict[str, Any]) -> str:
-    parts = content.get("parts")
-    if not isinstance(parts, list):
-        parts = [content.get("text"), content.get("result")]
-    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
-    return "\n\n".join(part for part in texts if isinstance(part, str) and part)
-
-
-def with_tools(message: Message, tools: Sequence[str]) -> Iterator[Message | Note]:
-    """The message itself if it has text, then one message of role tool for each use and result of a tool."""
-    if message.content:
-        yield message
-    for number, tool_text in enumerate(tools, 1):
-        own_id = f"{message.message_id}/{number}" if message.message_id else ""
-        yield message._replace(message_id=own_id, role="tool", speaker="tool", content=tool_text, is_excerpt=True)
-    if not message.content and not tools:
-        yield Note("skipped", "a message without text")
+        yield Note("skipped", "a message without text (picture, file, reasoning)")
+        return
+    is_tool = role == "tool" or message.get("recipient") not in (None, "all") or kind in ("code", "execution_output")
+    role = "tool" if is_tool else role
+    found = Message(
+        origin.conversation_id, label(message.get("id")) or "", role, label(author.get("name")) or role, words, None,
+        origin.scope, origin.title, is_tool,
+    )  # fmt: skip
+    yield from said(found, message.get("create_time") or message["start"])
