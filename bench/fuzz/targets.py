@@ -195,7 +195,7 @@ def _tools() -> Mapping[Callable[[Any], Any], Callable[[ValidationError], str]]:
     from apps.mcp.tools import TOOLS, StrictTool
 
     assert MODULES
-    made = [StrictTool.of(name, each) for name, each in TOOLS.items()]
+    made = [StrictTool.of(name) for name in TOOLS]
     return {tool.fn_metadata.arg_model.model_validate: tool._wrong for tool in made}  # type: ignore[attr-defined]
 
 

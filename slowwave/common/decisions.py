@@ -45,31 +45,6 @@ def decision(
     }
 
 
-def noted(
-    action: str,
-    subject: str,
-    ids_in: Sequence[str],
-    ids_out: Sequence[str],
-    reason: str,
-    measures: Mapping[str, object] | None = None,
-    model: str = "",
-) -> Row:
-    """A decision of a revision that still runs: without id and time, measures not yet text.
-
-    `slowwave.facts.revision.application.ledger_rows` completes it.
-    """
-    return {
-        "action": action,
-        "subject_id": subject,
-        "ids_in": list(ids_in),
-        "ids_out": list(ids_out),
-        "measures": dict(measures or {}),
-        "decided_by": "model" if model else "rule",
-        "model": model,
-        "reason": reason,
-    }
-
-
 def decision_frame(rows: Iterable[Row]) -> pl.DataFrame:
     """DECISIONS of these rows; columns that a row lacks are null."""
     return pl.DataFrame(list(rows), schema=dict(frames.DECISIONS))

@@ -11,7 +11,6 @@ import polars as pl
 
 from slowwave.common.decisions import decision
 from slowwave.common.entrenchment import ENDS
-from slowwave.common.settings import ReviseSettings
 from slowwave.common.validity import is_live
 from slowwave.facts.revision.conflicts import KIND, flag_doubts
 from slowwave.facts.revision.mutual_exclusion import MutualExclusion, names_of
@@ -73,7 +72,6 @@ def find_conflicts(
     facts: pl.DataFrame,
     aliases: pl.DataFrame,
     pair: Pair,
-    settings: ReviseSettings,
     now: datetime,
 ) -> tuple[tuple[Conflict, ...], pl.DataFrame]:
     """Live facts that exclude each other, and the pairs that wait for a decision (S2-58, S2-75)."""

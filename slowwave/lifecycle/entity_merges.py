@@ -17,7 +17,7 @@ import polars as pl
 from slowwave.common import frames
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.entrenchment import ENDS
-from slowwave.common.settings import BeliefSettings, ReviseSettings
+from slowwave.common.settings import BeliefSettings
 from slowwave.common.text import as_json, cut_bytes, digest, normalise_name, row_id
 from slowwave.common.validity import MAX_CHAIN, is_live
 from slowwave.entities.mentions import MAX_SUMMARY_BYTES, embed_texts
@@ -223,7 +223,7 @@ def plan_merge(
     joined = join_beliefs(
         context.beliefs, context.hints, *pair, context.waiting, (beliefs or BeliefSettings()).decay_rate
     )
-    conflicts, doubts = find_conflicts(context, facts, aliases, pair, ReviseSettings(), now)
+    conflicts, doubts = find_conflicts(context, facts, aliases, pair, now)
     moved = pl.concat([context.facts, context.archive], how="diagonal").sort("id")
     decisions = [
         *about_entities(loser, winner, moved.height, archived, conflicts, now),

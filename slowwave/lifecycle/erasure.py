@@ -157,9 +157,13 @@ def cascade(keys: Keys, seeds: Ids, required: Ids) -> dict[str, set[str]]:
             for name, frame in keys.items()
         }
         for table, evidence, key in REST_ON:
-            more[table] |= _unsupported(keys[table], keys[evidence], key, gone["messages"])
-        more["episodes"] |= _silenced(keys, gone["messages"])
-        more["patch_batches"] |= _emptied(keys, gone)
+            own = [keys[table].select(pl.col("id").alias(key), "message_id")] if "message_id" in keys[table] else []
+            support = pl.concat([keys[evidence].select(key, "message_id"), *own])
+            more[table] |= _emptied(support.filter(pl.col(key).is_in(keys[table]["id"].implode())), gone["messages"])
+        silent = _emptied(keys["messages"].select("conversation_id", "id"), gone["messages"])
+        more["episodes"] |= {*keys["episodes"].filter(pl.col("conversation_id").is_in(silent))["id"]}
+        facts = pl.concat([keys[name].select("patch_batch_id", "id") for name in ("facts", "facts_archive")])
+        more["patch_batches"] |= _emptied(facts, gone["facts"] | gone["facts_archive"])
         more["communities"] |= _shaken(keys, gone)
         more["proposals"] |= {*_holding(keys["proposals"], _TOUCHES, ids)["id"]}
         for name, found in about(keys, gone["entities"]).items():
@@ -178,29 +182,11 @@ def _holding(frame: pl.DataFrame, columns: Sequence[str], ids: pl.Series) -> pl.
     return frame.filter(pl.any_horizontal(found).fill_null(False)) if found else frame.clear()
 
 
-def _unsupported(rows: pl.DataFrame, evidence: pl.DataFrame, key: str, messages: set[str]) -> set[str]:
-    """Rows whose messages are all erased."""
-    lost = pl.Series(sorted(messages), dtype=pl.String).implode()
-    own = [rows.select(pl.col("id").alias(key), "message_id")] if "message_id" in rows.columns else []
-    support = pl.concat([evidence.select(key, "message_id"), *own]).drop_nulls().filter(pl.col(key).is_in(rows["id"]))
-    fell = support.group_by(key).agg(is_all=pl.col("message_id").is_in(lost).all()).filter("is_all")
-    return {*fell[key]}
-
-
-def _silenced(keys: Keys, messages: set[str]) -> set[str]:
-    """Episodes of conversations without any message left."""
-    left = keys["messages"].group_by("conversation_id").agg(
-        is_all=pl.col("id").is_in(pl.Series(sorted(messages), dtype=pl.String).implode()).all()
-    )  # fmt: skip
-    return {*keys["episodes"].join(left.filter("is_all"), on="conversation_id", how="semi")["id"]}
-
-
-def _emptied(keys: Keys, gone: Ids) -> set[str]:
-    """Patch batches without any candidate left."""
-    both = pl.concat([keys[name].select("patch_batch_id", "id") for name in ("facts", "facts_archive")]).drop_nulls()
-    lost = pl.Series(sorted(gone["facts"] | gone["facts_archive"]), dtype=pl.String).implode()
-    left = both.group_by("patch_batch_id").agg(is_all=pl.col("id").is_in(lost).all())
-    return {*left.filter("is_all")["patch_batch_id"]}
+def _emptied(rows: pl.DataFrame, lost: Collection[str]) -> set[str]:
+    """The groups (first column) of which every member (second column) goes."""
+    group, member = rows.columns
+    is_lost = pl.col(member).is_in(pl.Series(sorted(lost), dtype=pl.String).implode())
+    return {*rows.drop_nulls().group_by(group).agg(is_lost.all()).filter(member)[group]}
 
 
 def _shaken(keys: Keys, gone: Ids) -> set[str]:

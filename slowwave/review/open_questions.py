@@ -20,7 +20,7 @@ import polars as pl
 
 from slowwave.common import frames
 from slowwave.common.comparison.guards import GUARDS, guards_pass
-from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.decisions import Row, decision, decision_frame
 from slowwave.common.entrenchment import rank_of
 from slowwave.common.settings import ConsolidateSettings, ReviseSettings
 from slowwave.common.timestamps import in_utc
@@ -37,7 +37,6 @@ from slowwave.facts.revision.application import (
     Surroundings,
     changed_facts,
     known_facts,
-    ledger_rows,
     with_marks,
     with_supersessions,
 )
@@ -284,16 +283,18 @@ def _rows(
         near.lineage,
         near.evidence.clear(),
         names_of(near.entities, near.aliases),
+        now,
     )
     facts = changed_facts(with_marks(with_supersessions(near.facts, closings), marks), near.facts)
-    decisions = ledger_rows([*_by_a_person(closings, losers), *suspicions], now)
+    decided = decision_frame([*_by_a_person(closings, losers), *suspicions])
+    decisions = decided.unique("id", keep="first", maintain_order=True)
     return facts, closings.lineage, decisions
 
 
-def _by_a_person(closings: Supersessions, losers: set[str]) -> Iterator[Mapping[str, object]]:
+def _by_a_person(closings: Supersessions, losers: set[str]) -> Iterator[Row]:
     for row in closings.decisions:
         if row["ids_out"] and (row["subject_id"] in losers or row["action"] == "prefer"):
-            yield {**row, "decided_by": "person", "model": ""}
+            yield {**row, "decided_by": "person"}
 
 
 def _note_of(board: RevisionState, each: RefusedChange, before: Fact) -> ProposalNote:

@@ -79,11 +79,9 @@ def near_candidates(
     contested = _contested(reading, passed, predicates, revise)
     ids = [*neighbours["fact_id"], *known, *speakers["similar_to_id"].drop_nulls(), *same_words]
     named = named.join(passed.select("subject_id", "scope", candidate_id="id"), on="candidate_id")
-    called, worded = _named(reading, named, is_late, now), _worded_like(reading, named, now)
-    facts = _once([facts_by(reading, ids), called, worded, speakers, contested])
+    meant = _named(reading, named, is_late, now), _worded_like(reading, named, now)
+    facts = _once([facts_by(reading, ids), *meant, speakers, contested])
     may_end = pl.concat([directed["subject_id"], contested["subject_id"]]).unique()
-    is_meant = pl.col("id").is_in([*known, *called["id"], *worded["id"]])
-    facts = _once([facts, *_same_sentence(reading, facts.filter(is_meant), may_end)])
     facts = _with_history(reading, facts, may_end, predicates, revise, is_late=is_late)
     facts = _once([facts, facts_by(reading, facts["suspect_of"].drop_nulls())])
     supported = passed.filter(pl.col("evidence_count") > 1)  # by further messages, stored with the candidate
@@ -242,13 +240,11 @@ def _has_all(column: str, words: Sequence[str]) -> list[str]:
 
 
 def _entities_called(reading: Reading, names: Iterable[str]) -> pl.Series:
-    """Ids of the entities with one of these names, or with a longer name that begins with it."""
+    """Ids of the entities with one of these names."""
     ids = [pl.Series([], dtype=pl.String)]
     forms = [form for name in names for form in (name, *(f"{article} {name}" for article in ARTICLES))]
-    longer = " OR ".join(f"({{0}} >= {quoted(f'{name} ')} AND {{0}} < {quoted(f'{name}!')})" for name in names)
     for table, key, id_ in (("entities", "canonical_name", "id"), ("entity_aliases", "alias_name", "entity_id")):
         ids.append(reading.by_ids(table, forms, [id_], key=key)[id_])
-        ids.append(reading.frame(table, longer.format(key) or "false", [id_])[id_])
     return pl.concat(ids).unique().sort()
 
 
@@ -299,13 +295,6 @@ def _with_history(
         same = facts_by(reading, repeats_of["statement_hash"].drop_nulls(), "statement_hash", _EVER_ACTIVE)
         facts = _once([facts, repeats_of, same])
     return _once([facts, *_predecessors(reading, facts.filter(is_about))])
-
-
-def _same_sentence(reading: Reading, facts: pl.DataFrame, subjects: pl.Series) -> list[pl.DataFrame]:
-    """The other facts of these subjects from the sentences of these facts: they end with them."""
-    about = facts.filter(pl.col("subject_id").is_in(subjects.implode()))
-    inside = f"{_EVER_ACTIVE} AND subject_id IN ({', '.join(map(quoted, subjects)) or 'NULL'})"
-    return [facts_by(reading, about["statement_hash"].drop_nulls(), "statement_hash", inside)]
 
 
 def _predecessors(reading: Reading, facts: pl.DataFrame) -> list[pl.DataFrame]:

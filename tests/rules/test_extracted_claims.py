@@ -230,15 +230,15 @@ def test_of_an_answer_that_is_partly_unusable_the_rest_is_used() -> None:
     assert said.mentions["name"].to_list() == ["Rex"]
 
 
-def test_each_name_was_seen_when_it_was_said_last_and_not_when_the_window_ended() -> None:
+def test_each_name_was_seen_when_a_claim_named_it_and_not_when_the_window_ended() -> None:
     texts = ("Only Ben uses vim.", "Banana bread with Ana?", "Nothing new.")
     turns = tuple(Turn(n, "Marta", "user", text, AT + timedelta(minutes=n)) for n, text in enumerate(texts))
     planned = PlannedWindow(Window("c", "global", turns), ("m0", "m1", "m2"))
-    answer = {"facts": [claim(0, subject="Ben", object="vim"), claim(2)],
+    answer = {"facts": [claim(0, subject="Ben", object="vim"), claim(1, statement="Marta bakes with Ana.")],
               "entities": [{"name": "Ana", "type": "person"}, {"name": "vim", "type": "tool"}]}  # fmt: skip
     seen = collected(planned, **answer).mentions.select("name", "first_seen_at", "seen_at").iter_rows()
     minutes = {name: tuple((at - AT).seconds // 60 for at in times) for name, *times in seen}
-    assert minutes == {"Ben": (0, 0), "vim": (0, 0), "Ana": (1, 1), "Marta": (0, 2)}
+    assert minutes == {"Ben": (0, 0), "vim": (0, 0), "Ana": (1, 1), "Marta": (1, 1)}
 
 
 @pytest.mark.parametrize(("ended", "expected"), [(False, {"Tom Ford": "marta's manager"}), (True, {})])

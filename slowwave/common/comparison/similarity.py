@@ -307,3 +307,18 @@ def _first_places(owner: Rows, other: Rows, cosine: Vectors, limit: int, least: 
     last = order[rank == limit - 1]
     least[owner[last]] = cosine[last]
     return order[rank < limit]
+
+
+Numbers = npt.NDArray[np.int64]
+
+
+def connected(labels: Numbers, a: Numbers, b: Numbers) -> Numbers:
+    """The partition of rows by `labels` (each the smallest row of its part), joined where a pair (a, b) connects it."""
+    joined = labels.copy()
+    while True:
+        before, lowest = joined.copy(), np.minimum(joined[a], joined[b])
+        for end in (a, b):
+            np.minimum.at(joined, before[end], lowest)
+        joined = joined[joined]
+        if np.array_equal(joined, before):
+            return joined

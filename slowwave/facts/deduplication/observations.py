@@ -14,7 +14,14 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.comparison.similarity import FOUND, SimilarityThresholds, Vectors, similar_pairs, word_overlap
+from slowwave.common.comparison.similarity import (
+    FOUND,
+    SimilarityThresholds,
+    Vectors,
+    connected,
+    similar_pairs,
+    word_overlap,
+)
 from slowwave.common.settings import EvaluateSettings
 from slowwave.common.text import readable
 from slowwave.common.validity import is_live
@@ -172,18 +179,6 @@ def _sentences(rows: pl.DataFrame) -> Rows:
     """A number per row, equal for two readings of one sentence of a message."""
     numbers = pl.struct(pl.coalesce("message_id", "id"), "statement").rank("dense")
     return rows.select(numbers.cast(pl.Int64).alias("sentence"))["sentence"].to_numpy()
-
-
-def connected(labels: Rows, a: Rows, b: Rows) -> Rows:
-    """The partition of rows by `labels` (each the smallest row of its part), joined where a pair (a, b) connects it."""
-    joined = labels.copy()
-    while True:
-        before, lowest = joined.copy(), np.minimum(joined[a], joined[b])
-        for end in (a, b):
-            np.minimum.at(joined, before[end], lowest)
-        joined = joined[joined]
-        if np.array_equal(joined, before):
-            return joined
 
 
 def _clusters(ids: pl.Series, labels: Rows) -> tuple[tuple[str, ...], ...]:

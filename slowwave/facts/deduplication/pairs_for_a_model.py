@@ -21,7 +21,7 @@ from slowwave.common.comparison.guards import (
     read_times,
     straight,
 )
-from slowwave.common.comparison.similarity import Vectors
+from slowwave.common.comparison.similarity import Vectors, connected
 from slowwave.common.frames import beside
 from slowwave.common.settings import MergeSettings
 
@@ -76,14 +76,9 @@ def _links(ids: pl.Series, pairs: pl.DataFrame, settings: MergeSettings, resolve
 
 def _connected(members: Rows, links: pl.DataFrame) -> Iterator[Rows]:
     """The sorted members by what these links connect."""
-    from scipy.sparse import coo_array  # half a second that most runs do not need
-    from scipy.sparse.csgraph import connected_components
-
-    size = int(members.max(initial=-1)) + 1
     inside = links.filter(pl.col("a").is_in(members), pl.col("b").is_in(members))
-    ends = (inside["a"].to_numpy(), inside["b"].to_numpy())
-    graph = coo_array((np.ones(len(inside), dtype=np.int8), ends), shape=(size, size))
-    yield from _groups(members, connected_components(graph, directed=False)[1][members])
+    labels = np.arange(int(members.max(initial=-1)) + 1)
+    yield from _groups(members, connected(labels, inside["a"].to_numpy(), inside["b"].to_numpy())[members])
 
 
 def _cohesive(members: Rows, vectors: Vectors, links: pl.DataFrame, most: int, resolve: float) -> Iterator[Rows]:

@@ -16,12 +16,12 @@ from functools import partial
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.decisions import decision, decision_frame, noted
+from slowwave.common.decisions import Row, decision, decision_frame
 from slowwave.common.records import CONSOLIDATED, DEDUP, REDUNDANT
 from slowwave.common.settings import MergeSettings
 from slowwave.common.text import row_id
 from slowwave.common.validity import is_live, is_out_of_order
-from slowwave.facts.revision.application import Surroundings, known_facts, ledger_rows, with_marks, with_supersessions
+from slowwave.facts.revision.application import Surroundings, known_facts, with_marks, with_supersessions
 from slowwave.facts.revision.conflicts import KIND as CONFLICT
 from slowwave.facts.revision.mutual_exclusion import is_lasting, names_of
 from slowwave.facts.revision.revision_state import Fact, RevisionState, Supersessions
@@ -44,14 +44,13 @@ from .pairs_for_a_model import CONTRADICTS, CORRECTS, UPDATES, JudgedPair, Merge
 
 _REASONS = {UPDATES: "temporal_change", CORRECTS: "correction"}
 _CLASH = "A model says that both cannot be true, and nothing tells which is wrong: both stay."
-Row = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Endings:
     """Facts that verdicts close, their suspect dependents, and the pairs that contradict each other and stay.
 
-    `marks`: (id, suspect_of). `decisions` are rows as `RevisionState` notes them.
+    `marks`: (id, suspect_of).
     """
 
     supersessions: Supersessions
@@ -80,6 +79,7 @@ def end_by_verdicts(
     known = known_facts(near, now)
     facts: dict[str, Fact] = {row["id"]: row for row in known.select(KNOWN).iter_rows(named=True)}
     state, clashes, clash_rows = RevisionState(now, facts), set[tuple[str, str]](), list[Row]()
+    by_model = partial(decision, now=now, decided_by="model", model=model)
     pairs = [
         each for each in judged if each.verdict in (UPDATES, CORRECTS, CONTRADICTS) and {*each.ids} <= facts.keys()
     ]
@@ -88,7 +88,7 @@ def end_by_verdicts(
         if old is new or not (state.is_open(old) and state.is_open(new)):
             continue
         if each.verdict == CONTRADICTS or is_out_of_order(facts[each.second]["said_at"], old["said_at"]):
-            clash_rows.append(noted("contradict", old["id"], [old["id"], new["id"]], [], _CLASH, model=model))
+            clash_rows.append(by_model("contradict", old["id"], [old["id"], new["id"]], [], _CLASH))
         else:
             own = {name: facts[each.second][name] for name in ("said_at", "valid_from", "entrenchment")}
             if (
@@ -110,9 +110,10 @@ def end_by_verdicts(
         near.lineage,
         frames.empty(frames.FACT_EVIDENCE),
         names_of(near.entities, near.aliases),
+        now,
     )
-    by_model = {"decided_by": "model", "model": model}
-    closed = [{**row, **by_model} if row["ids_out"] else row for row in supersessions.decisions]
+    judged_by = {"decided_by": "model", "model": model}
+    closed = [{**row, **judged_by} if row["ids_out"] else row for row in supersessions.decisions]
     return Endings(supersessions, marks, (*closed, *clash_rows, *suspects), frozenset(clashes))
 
 
@@ -234,7 +235,7 @@ def decisions_of(
     merge a guard refused. Pairs that are kept apart are only in PAIR_DECISIONS."""
     by_model = partial(decision, now=now, decided_by="model", model=model)
     seen: dict[str, object] = {"prompt_version": prompt_version}
-    rows = _merged(done, merges, settings, now)
+    rows: list[Row] = _merged(done, merges, settings, now)
     for each in answers.same:
         both = [each.judged.first, each.judged.second]
         stays, goes = each.representative, each.duplicate
@@ -250,12 +251,12 @@ def decisions_of(
             reason = f"No usable answer: {pair.error}"[:MAX_REASON]
             both = [pair.first, pair.second]
             rows.append(by_model("fail", pair.first, both, [], reason, measures=counted | seen))
-    ended = ledger_rows(list(answers.ended.decisions), now)
     made = decision_frame(rows).unique("id", keep="last", maintain_order=True)
-    return pl.concat([made, ended.select(*frames.DECISIONS)])
+    ended = decision_frame(answers.ended.decisions).unique("id", keep="first", maintain_order=True)
+    return pl.concat([made, ended])
 
 
-def _merged(done: ClusterMerge, merges: Merges, settings: MergeSettings, now: datetime) -> list[dict[str, object]]:
+def _merged(done: ClusterMerge, merges: Merges, settings: MergeSettings, now: datetime) -> list[Row]:
     """One row per representative of a rule, with thresholds, and the hit counts where these ordered the facts."""
     taken = [id_ for id_, how in done.how.items() if how == DEDUP]
     groups = merges.duplicates.filter(pl.col("loser_id").is_in(taken)).sort("winner_id", "loser_id")

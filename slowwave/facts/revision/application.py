@@ -6,23 +6,21 @@ over (T10, T21) or excludes it (`conflicts`), the claim is not weaker (S1-22), a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.decisions import noted
+from slowwave.common.decisions import Row, decision, decision_frame
 from slowwave.common.settings import EvaluateSettings, ReviseSettings
-from slowwave.common.text import as_json, timed_id
+from slowwave.common.text import timed_id
 from slowwave.common.validity import is_live
 from slowwave.facts import aspects
 
 from .candidates import DIRECTIVES, MESSAGES
 from .conflicts import find_implicit_conflicts, find_revisions, flag_doubts, settle_flags
 from .late_arrivals import (
-    ReplayScope,
     changed_supersessions,
     directive_facts,
     early_candidates,
@@ -61,25 +59,12 @@ from .repetition import (
 from .revision_state import Supersessions
 from .supersession import ACTIONS, READ, REPEAT, SupersessionContext, mark_dependents, supersede_facts
 
-_LEDGER_COLUMNS = pl.Schema(
-    {
-        "action": pl.String(),
-        "subject_id": pl.String(),
-        "ids_in": pl.List(pl.String()),
-        "ids_out": pl.List(pl.String()),
-        "measures": pl.String(),
-        "reason": pl.String(),
-        "decided_by": pl.String(),
-        "model": pl.String(),
-    }
-)
-
 
 def decision_rows(
     staying: pl.DataFrame,
     duplicates: pl.DataFrame,
     flags: pl.DataFrame,
-    decisions: list[Mapping[str, object]],
+    decisions: list[Row],
     settings: EvaluateSettings,
     now: datetime,
 ) -> pl.DataFrame:
@@ -110,25 +95,12 @@ def decision_rows(
         .then(pl.lit("It is said to repeat it, and neither a denial nor a number speaks against it."))
         .otherwise(pl.lit("The same in other words, and every guard agrees.")),
     )
-    by_rule = [part.with_columns(decided_by=pl.lit("rule"), model=pl.lit("")) for part in (created, reasserted)]
-    return _identified(pl.concat([*by_rule, _as_rows(decisions)]), now)
-
-
-def ledger_rows(decisions: list[Mapping[str, object]], now: datetime) -> pl.DataFrame:
-    """DECISIONS from the decisions that a revision state noted."""
-    return _identified(_as_rows(decisions), now)
-
-
-def _as_rows(decisions: list[Mapping[str, object]]) -> pl.DataFrame:
-    return pl.DataFrame([{**row, "measures": as_json(row["measures"])} for row in decisions], schema=_LEDGER_COLUMNS)
-
-
-def _identified(rows: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    """The rows with ids; where two rules (a directive and a conflict) refused the same, one row is kept."""
-    keys = rows.select("action", "subject_id", pl.col("ids_in").list.join(" ")).iter_rows()
-    ids = pl.Series([timed_id("d", now, *key) for key in keys], dtype=pl.String)
-    stamped = rows.with_columns(id=ids, model=pl.col("model").replace("", None), at=pl.lit(now, dtype=frames.TIME))
-    return frames.conform(stamped.unique("id", keep="first", maintain_order=True), frames.DECISIONS)
+    by_rule = pl.concat([created, reasserted])
+    keys = by_rule.select("action", "subject_id", "ids_in").iter_rows()
+    ids = pl.Series("id", [timed_id("d", now, *key) for key in keys], dtype=pl.String)
+    stamped = by_rule.with_columns(ids, decided_by=pl.lit("rule"), at=pl.lit(now, dtype=frames.TIME))
+    rows = pl.concat([frames.conform(stamped, frames.DECISIONS).select(*frames.DECISIONS), decision_frame(decisions)])
+    return rows.unique("id", keep="first", maintain_order=True)  # a directive and a conflict may have refused the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +162,7 @@ class _Outcome:
     fresh: pl.DataFrame
     duplicates: pl.DataFrame
     supersessions: Supersessions
-    refusals: list[Mapping[str, object]]
+    refusals: list[Row]
     begun: pl.DataFrame
 
 
@@ -221,7 +193,7 @@ def plan_application(
         return _all_created(fresh, others, batches, near, settings, now)
     spared = frozenset[str]()
     while True:
-        unfolded, around = replay_evidence(fresh, others, near.facts, near.evidence, ReplayScope(single, spared))
+        unfolded, around = replay_evidence(fresh, others, near.facts, near.evidence, single, spared)
         unfolded = with_keys(in_message_order(unfolded))
         pairs = pairs_of(unfolded, around, near.neighbours)
         outcome = _merge_and_close(unfolded, around, pairs, directives, messages, near, settings, revise, now)
@@ -254,6 +226,7 @@ def plan_application(
         near.lineage,
         evidence,
         names_of(near.entities, near.aliases),
+        now,
     )
     decided = _decided(fresh, duplicates, flags)
     facts = with_evidence(pl.concat([decided, near.facts], how="diagonal"), fresh, duplicates, evidence)
@@ -404,11 +377,8 @@ def _merge_and_close(
             break
         fresh, joined = again, joined | more
     begun = others.filter(pl.col("id").is_in(list(joined.values()))).select("id", "valid_from")
-    return _Outcome(fresh, duplicates, supersessions, [_not_repeated(*each) for each in unlike], begun)
-
-
-def _not_repeated(candidate: str, known: str, reason: str) -> Mapping[str, object]:
-    return noted("refuse", known, [known, candidate], [], reason)
+    refusals = [decision("refuse", known_, [known_, id_], [], reason, now) for id_, known_, reason in unlike]
+    return _Outcome(fresh, duplicates, supersessions, refusals, begun)
 
 
 def activated(candidates: pl.DataFrame, reason: str) -> pl.DataFrame:

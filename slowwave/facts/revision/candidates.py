@@ -137,7 +137,7 @@ def build_candidates(
     placed = limited.join(texts, on="message_id", how="inner", maintain_order="left")
     linked = _with_mentions(_linked(placed, names).filter(pl.col("subject_id").is_not_null()), names)
     relations = predicates.canonicalise(linked["relation"], learned)
-    tagging, facts = _facts(linked, relations, settings, now)
+    tagging, facts = _facts(linked, relations, now)
     facts = _with_batches(facts.with_columns(terms_of(facts, names, aliases)), origin)
     unique = facts.unique("id", keep="first", maintain_order=True)
     if len(unique) < len(facts):
@@ -219,9 +219,7 @@ def _deciding_part() -> pl.Expr:
     return pl.when((pl.col("object").fill_null("") != "") & has_words).then(of_clause).otherwise(straight)
 
 
-def _facts(
-    claims: pl.DataFrame, relations: pl.DataFrame, settings: ExtractSettings, now: datetime
-) -> tuple[aspects.Tagging, pl.DataFrame]:
+def _facts(claims: pl.DataFrame, relations: pl.DataFrame, now: datetime) -> tuple[aspects.Tagging, pl.DataFrame]:
     """The claims with all columns of a fact that follow from them."""
     spoken = claims.join(
         relations.rename({"raw": "relation", "canonical": "predicate"}),

@@ -333,28 +333,17 @@ class _Window:
         ]
 
     def _seen(self, name: str) -> dict[str, datetime]:
-        """When a name was first and last met: by a claim about it, in a text, or as that of a speaker."""
-        plain = normalise_name(name)
-        named = re.compile(rf"(?<!\w){re.escape(plain)}(?!\w)")
-        texts = (at for at, speaker, text in self._spoken if plain == speaker or named.search(text))
-        times = [*texts, *self._claimed.get(plain, ())] or [self._seen_at]
+        """When a name was first and last met: by a claim that names it, else when the window ended."""
+        times = self._claimed.get(normalise_name(name)) or [self._seen_at]
         return {"first_seen_at": min(times), "seen_at": max(times)}
-
-    @cached_property
-    def _spoken(self) -> list[tuple[datetime, str, str]]:
-        return [
-            (turn.occurred_at, normalise_name(speaker_name(turn)), turn.text.lower())
-            for turn in self._window.turns
-            if turn.index in self._rows
-        ]
 
     @cached_property
     def _claimed(self) -> dict[str, list[datetime]]:
         at = {self._rows[turn.index]: turn.occurred_at for turn in self._window.turns if turn.index in self._rows}
         found: dict[str, list[datetime]] = defaultdict(list)
         for claim in self.claims:
-            for end in filter(None, (claim["subject"], claim["object"])):
-                found[normalise_name(end)].append(at[claim["message_id"]])
+            for name in _names_of(claim):
+                found[normalise_name(name)].append(at[claim["message_id"]])
         return found
 
     @cached_property

@@ -11,15 +11,17 @@ not repeated since.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import cast
 
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.text import timed_id
+from slowwave.common.decisions import Row
+from slowwave.common.text import as_json, timed_id
 
 from .candidates import DIRECTIVES
 from .repetition import DUPLICATES, TEXT_KEY, ends_later, in_words
@@ -34,36 +36,30 @@ _OWN = ["message_id", "valid_from", "statement", "statement_hash", "search_terms
         "confidence"]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayScope:
-    """Which classes of facts are decided again from the first statement on if a candidate comes late.
-
-    `single`: the relations that allow one object. `spared`: ids of facts whose class stays as it is.
-    """
-
-    single: frozenset[str] = frozenset()
-    spared: frozenset[str] = frozenset()
-
-
 def in_message_order(fresh: pl.DataFrame) -> pl.DataFrame:
     """The candidates in message order, with their place."""
     return fresh.sort(*_ORDER).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64))
 
 
 def replay_evidence(
-    fresh: pl.DataFrame, others: pl.DataFrame, known: pl.DataFrame, evidence: pl.DataFrame, replay: ReplayScope
+    fresh: pl.DataFrame,
+    others: pl.DataFrame,
+    known: pl.DataFrame,
+    evidence: pl.DataFrame,
+    single: frozenset[str],
+    spared: frozenset[str],
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Candidates and facts, with each fact in its state at the time of the first candidate about its subject.
 
     Later evidence of the fact becomes a candidate again (`again_of` is the id of the fact, null for other candidates):
     if the fact ended in between, that candidate is an interval of its own. `known` are FACTS of any status, `evidence`
-    FACT_EVIDENCE. If a candidate of a relation that allows one object comes late, the whole class is decided again from
-    its first statement on: these facts have `is_replayed`.
+    FACT_EVIDENCE. If a candidate of a relation that allows one object (`single`) comes late, the whole class is decided
+    again from its first statement on: these facts have `is_replayed`. A class with one of the `spared` facts stays.
     """
     fresh = fresh.with_columns(again_of=pl.lit(None, dtype=pl.String))
     statements = evidence.select(again_of="fact_id", message_id="message_id", at="occurred_at").drop_nulls()
     sayings = others.select(*_ABOUT, again_of="id").join(statements, on="again_of")
-    again = _come_late(fresh, others, sayings, replay)
+    again = _come_late(fresh, others, sayings, single, spared)
     others = others.with_columns(is_replayed=pl.col("id").is_in(again["id"].implode()))
     later = sayings.group_by(*_ABOUT, "again_of").agg(first=pl.col("at").min())
     later = later.join(fresh.select(*_ABOUT, "said_at").unique(), on=_ABOUT).filter(
@@ -80,14 +76,16 @@ def replay_evidence(
     return _with_sayings(fresh, others, known, whole), others.update(before, on="id")
 
 
-def _come_late(fresh: pl.DataFrame, others: pl.DataFrame, sayings: pl.DataFrame, replay: ReplayScope) -> pl.DataFrame:
+def _come_late(
+    fresh: pl.DataFrame, others: pl.DataFrame, sayings: pl.DataFrame, single: frozenset[str], spared: frozenset[str]
+) -> pl.DataFrame:
     """(id): the facts of classes for which a candidate comes late.
 
     A class is a scope, subject and relation that allows one object. A candidate is late if a fact of its class has
     later evidence, or a later end.
     """
-    of_one = pl.col("predicate").is_in(list(replay.single)) & (pl.col("polarity") != "negated").fill_null(True)
-    is_spared = pl.col("id").is_in(list(replay.spared)).any().over(*_ABOUT, "predicate")
+    of_one = pl.col("predicate").is_in(list(single)) & (pl.col("polarity") != "negated").fill_null(True)
+    is_spared = pl.col("id").is_in(list(spared)).any().over(*_ABOUT, "predicate")
     classes = others.filter(of_one).filter(~is_spared).select(*_ABOUT, "predicate", "id", "valid_to")
     last = classes.join(sayings.group_by(id="again_of").agg(at=pl.col("at").max()), on="id")
     last = last.with_columns(last=pl.max_horizontal("at", "valid_to"))
@@ -142,12 +140,12 @@ def changed_supersessions(supersessions: Supersessions, others: pl.DataFrame) ->
     )
 
 
-def _since_stored(decision: Mapping[str, object], ends: Mapping[str, list[datetime]]) -> Mapping[str, object]:
+def _since_stored(row: Row, ends: Mapping[str, list[datetime]]) -> Row:
     """The decision; one that moves an end also names the stored end, for questions about earlier knowledge."""
-    id_ = str(decision["subject_id"])
+    id_ = str(row["subject_id"])
     if id_ not in ends:
-        return decision
-    return {**decision, "measures": {**cast(Mapping[str, object], decision["measures"]), "valid_to": ends[id_]}}
+        return row
+    return {**row, "measures": as_json({**json.loads(str(row["measures"])), "valid_to": ends[id_]})}
 
 
 def _is_ended() -> pl.Expr:

@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.decisions import noted
+from slowwave.common.decisions import Row, decision
 from slowwave.common.entrenchment import rank_of
 from slowwave.common.text import row_id
 from slowwave.common.validity import MAX_CHAIN, check_transition, successors
@@ -63,7 +63,7 @@ class Supersessions:
     lineage: pl.DataFrame
     retired: pl.DataFrame
     ended: pl.DataFrame
-    decisions: list[Mapping[str, object]]
+    decisions: list[Row]
     doubts: tuple[Doubt, ...] = ()
 
 
@@ -75,7 +75,7 @@ class RevisionState:
     facts: dict[str, Fact]
     changes: dict[str, Fact] = field(default_factory=dict)
     steps: dict[str, str] = field(default_factory=dict)
-    decisions: list[Mapping[str, object]] = field(default_factory=list)
+    decisions: list[Row] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)
     permitted: frozenset[tuple[str, str]] = frozenset()  # (winner, loser) whose rank does not count: a person decides
     _before: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -131,7 +131,7 @@ class RevisionState:
         seen: Mapping[str, object] = NOTHING,
     ) -> None:
         """Note a decision with its measures (`seen`)."""
-        self.decisions.append(noted(action, subject, ids, out, reason, seen))
+        self.decisions.append(decision(action, subject, ids, out, reason, self.now, seen))
 
     def contradict(self, speaker: Fact, winner: Fact, known: Fact) -> None:
         """Keep both facts as a stated contradiction, unless the known one outranks the speaker."""

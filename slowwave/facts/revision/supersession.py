@@ -16,7 +16,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.decisions import noted
+from slowwave.common.decisions import Row, decision
 from slowwave.common.lexicon.labels import DATED
 from slowwave.common.settings import ReviseSettings
 from slowwave.common.validity import is_out_of_order
@@ -24,7 +24,7 @@ from slowwave.common.validity import is_out_of_order
 from .conflicts import revise_beliefs, say_again, settle_conflicts
 from .mutual_exclusion import MutualExclusion, bare_name
 from .predicates import domain_of
-from .referenced_facts import is_value, may_mean, means, telling_words, unquoted
+from .referenced_facts import is_value, may_mean, means, telling_words
 from .revision_state import ENDED_BY, NAMED, Fact, RevisionState, Supersessions
 
 READ = tuple(
@@ -33,12 +33,6 @@ READ = tuple(
     "supersedes_id message_id said_at first_at place".split()
 )
 KNOWN = (*READ, "is_live")
-_MAX_SHORT = 2
-_TELLS_A_HOME = re.compile(
-    r"\b(?:home|house|flat|apartment|room|studio|address|landlord|rent(?:s|ed|ing)?|(?:live|stay)(?:s|d|ed|ing)?|living|based"
-    r"|resid\w+|settled|commut\w+)\b",
-    re.IGNORECASE,
-)
 DIRECTIVE = "directive"
 SUPERSEDE, RETRACT, CONTRADICT, REPEAT = "supersede", "retract", "contradict", "repeat"
 ACTIONS = (SUPERSEDE, RETRACT, CONTRADICT, REPEAT)
@@ -63,28 +57,20 @@ class SupersessionContext:
 
 @dataclass(slots=True)
 class _Index:
-    """Facts of a subject by object, by the beginning of the object, and by sentence.
+    """Facts of a subject by the names of their object, and facts of a scope by the words of directives."""
 
-    And facts of a scope by the words of directives.
-    """
-
+    names: Mapping[str, frozenset[str]]
+    words: frozenset[str]
     by_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
-    by_sentence: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
-    by_short_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
     by_word: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
-    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    words: frozenset[str] = frozenset()
 
     def add(self, fact: Fact) -> None:
         if self.words:
             for word in self.words.intersection(telling_words(fact["statement"])):
                 self.by_word[fact["scope"], word].append(fact)
-        self.by_sentence[fact["subject_id"], fact["statement_hash"]].append(fact)
         own = {bare_name(fact["object_text"])} if fact["object_text"] else set()
         for name in own | self.names.get(fact["object_id"], frozenset()):
             self.by_object[fact["subject_id"], name].append(fact)
-            for short in _beginnings(name):
-                self.by_short_object[fact["subject_id"], short].append(fact)
 
 
 def supersede_facts(
@@ -160,7 +146,7 @@ def _set_up(
         | pl.col("statement").str.to_lowercase().str.contains_any(pl.Series([*words], dtype=pl.String).implode())
     )
     state = RevisionState(now, {row["id"]: row for row in near.iter_rows(named=True)})
-    index = _Index(names=tools.names, words=words)
+    index = _Index(tools.names, words)
     for fact in state.facts.values():
         if fact["status"] != "retracted":
             index.add(fact)
@@ -169,22 +155,22 @@ def _set_up(
 
 
 def _follow_directive(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
-    if directive["action"] == CONTRADICT:
-        for target in _targets(state, index, directive, speaker, winner):
-            state.contradict(speaker, winner, target)
-        return
     named = _targets(state, index, directive, speaker, winner)
-    for target in _with_twins(state, index, named, speaker, winner):
-        close(state, directive, speaker, winner, target)
-    if not named and not directive["known_id"] and winner["place"] >= 0:  # nobody has judged a new fact yet
+    for target in named:
+        if directive["action"] == CONTRADICT:
+            state.contradict(speaker, winner, target)
+        else:
+            close(state, directive, speaker, winner, target)
+    is_fresh = winner["place"] >= 0  # nobody has judged a new fact yet
+    if not named and is_fresh and not directive["known_id"] and directive["action"] != CONTRADICT:
         state.doubts += [(winner["id"], f["id"], NAMED) for f in _perhaps(state, index, directive, speaker, winner)]
 
 
 def _perhaps(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
     """The earlier facts that a directive perhaps names, where none says all its words."""
     old = directive["object"] or ""
-    said = {f["id"]: f for word in telling_words(old) for f in index.by_word.get((speaker["scope"], word), ())}
-    earlier = (f for f in said.values() if not is_out_of_order(speaker["said_at"], f["said_at"]))
+    of_words = {f["id"]: f for word in telling_words(old) for f in index.by_word.get((speaker["scope"], word), ())}
+    earlier = (f for f in of_words.values() if not is_out_of_order(speaker["said_at"], f["said_at"]))
     own = (f for f in earlier if _share_an_end(f, speaker) and _may_be_meant(state, f, speaker, winner))
     return may_mean(old, own)
 
@@ -198,7 +184,7 @@ def _remember(state: RevisionState, index: _Index, directive: Fact, speaker: Fac
         ]
     else:
         found = [] if directive["known_id"] else _targets(state, index, directive, speaker, winner)
-    for target in _with_twins(state, index, found, speaker, winner):
+    for target in found:
         if target["place"] >= 0:
             close(state, directive, speaker, winner, target)
 
@@ -209,14 +195,9 @@ def _targets(state: RevisionState, index: _Index, directive: Fact, speaker: Fact
         known = state.facts.get(directive["known_id"])
         is_meant = known and _may_be_meant(state, known, speaker, winner) and _share_an_end(known, speaker)
         return [known] if known and is_meant else []
-    key = (speaker["subject_id"], bare_name(directive["object"]))
-    named, short = (
-        [f for f in found.get(key, ()) if _may_be_meant(state, f, speaker, winner) and f["polarity"] != "negated"]
-        for found in (index.by_object, index.by_short_object)
-    )
-    # "Brightwell" may stand for "Brightwell Analytics", but only where the relation is the same and one fact fits.
-    shortened = [fact for fact in short if fact["predicate"] == speaker["predicate"]]
-    by_name = _of_one_kind(named, speaker["predicate"]) or (shortened if len(shortened) == 1 else [])
+    of_name = index.by_object.get((speaker["subject_id"], bare_name(directive["object"])), ())
+    named = [fact for fact in of_name if _may_be_meant(state, fact, speaker, winner) and fact["polarity"] != "negated"]
+    by_name = _of_one_kind(named, speaker["predicate"])
     # If several are possible by name, words choose none.
     is_unsure = len(named) > 1 and speaker["kind"] == "relation"
     return by_name or ([] if is_unsure else _worded(state, index, directive, speaker, winner))
@@ -233,18 +214,6 @@ def _worded(state: RevisionState, index: _Index, directive: Fact, speaker: Fact,
     ]
     own = [fact for fact in options if _share_an_end(fact, speaker)]
     return means(old, own) or means(old, options)
-
-
-def _with_twins(state: RevisionState, index: _Index, targets: list[Fact], speaker: Fact, winner: Fact) -> list[Fact]:
-    """The targets, and other facts from the same sentence, which is no longer true."""
-    sentences = dict.fromkeys(
-        (fact["subject_id"], fact["statement_hash"]) for fact in targets if fact["statement_hash"]
-    )
-    twins = [
-        fact for sentence in sentences for fact in index.by_sentence[sentence] if not _is_beside_a_move(fact, speaker)
-    ]
-    known = {fact["id"] for fact in targets}
-    return [*targets, *(f for f in twins if f["id"] not in known and _may_be_meant(state, f, speaker, winner))]
 
 
 def _may_be_meant(state: RevisionState, fact: Fact, speaker: Fact, winner: Fact) -> bool:
@@ -268,9 +237,7 @@ def _of_one_kind(facts: list[Fact], predicate: str) -> list[Fact]:
 
 def _is_beside_a_move(fact: Fact, speaker: Fact) -> bool:
     """Whether the speaker tells of a home and the fact of something else, such as a job, which a move does not end."""
-    if domain_of(speaker["predicate"]) != "home" or domain_of(fact["predicate"]) == "home":
-        return False
-    return not _TELLS_A_HOME.search(unquoted(fact["statement"]))
+    return domain_of(speaker["predicate"]) == "home" != domain_of(fact["predicate"])
 
 
 def _share_an_end(fact: Fact, speaker: Fact) -> bool:
@@ -325,12 +292,6 @@ def _retire(
             "close", target["id"], ids, [target["id"]], "A later message says that it is over.", measures
         )
     state.note_retired(target, winner, speaker, is_mistake=is_mistake)
-
-
-def _beginnings(name: str) -> list[str]:
-    """The short forms of a name of several words: its first word, its first two."""
-    words = name.split()
-    return [" ".join(words[:count]) for count in range(1, min(len(words), _MAX_SHORT + 1))]
 
 
 MARKS = {"id": pl.String(), "suspect_of": pl.String()}
@@ -442,7 +403,8 @@ def mark_dependents(
     lineage: pl.DataFrame,
     evidence: pl.DataFrame,
     names: Mapping[str, frozenset[str]],
-) -> tuple[pl.DataFrame, list[Mapping[str, object]]]:
+    now: datetime,
+) -> tuple[pl.DataFrame, list[Row]]:
     """MARKS of facts that become suspect (null: trusted again), and the decisions.
 
     `known` are the stored facts near (id, suspect_of, valid_to), `evidence` the new rows; for the rest see
@@ -452,12 +414,12 @@ def mark_dependents(
     found = [find_dependents(retired, facts, staying, names), find_derived(retired, lineage, staying)]
     leaning = pl.concat(found).unique("id", keep="first", maintain_order=True).join(marked, on="id", how="anti")
     trusted = marked.filter(pl.col("id").is_in(find_trusted(marked, evidence, known))).sort("id")
-    decisions: list[Mapping[str, object]] = [
-        noted("suspect", id_, [of], [id_], "It leans on a fact that does not hold any more.")
+    decisions = [
+        decision("suspect", id_, [of], [id_], "It leans on a fact that does not hold any more.", now)
         for id_, of in leaning.iter_rows()
     ]
     decisions += [
-        noted("trust", id_, [of], [id_], "It was said again after what it leans on had ended.")
+        decision("trust", id_, [of], [id_], "It was said again after what it leans on had ended.", now)
         for id_, of in trusted.iter_rows()
     ]
     cleared = trusted.with_columns(suspect_of=pl.lit(None, dtype=pl.String))
