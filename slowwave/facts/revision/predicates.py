@@ -14,6 +14,7 @@ import polars as pl
 from slowwave.common import frames
 from slowwave.common.comparison.guards import GUARDS, guards_pass
 from slowwave.common.lexicon.labels import DATED, DENIAL, relation_forms
+from slowwave.common.lexicon.statement_words import MODALITY
 from slowwave.common.text import cut_bytes, row_id
 
 MAX_RELATION_BYTES = 256
@@ -111,7 +112,8 @@ EDGE_TYPES: Mapping[str, str] = {
 }
 """Relation → type of edge; all others are semantic (S2-11)."""
 _RANK = {"file": 0, "default": 1, "llm": 2}
-_DENIED_OR_UNREAL = tuple(guard for guard in GUARDS if guard.name in ("polarity", "modality"))
+_DENIAL = tuple(guard for guard in GUARDS if guard.name == "polarity")
+_UNREAL = frozenset(word for word, kind in MODALITY.items() if kind in ("future", "possible", "would", "if", "wish"))
 _COLUMNS = ["alias", "canonical", "cardinality", "source"]
 _MEANT = {"alias": pl.String, "name": pl.String}
 _FORMS = {"raw": pl.String, "canonical": pl.String, "cardinality": pl.String, "source": pl.String}
@@ -169,7 +171,12 @@ def settle_names(answers: Mapping[str, tuple[str, Cardinality]], learned: pl.Dat
     known = dict(forms.filter(pl.col("source") != "raw").select("canonical", "cardinality").iter_rows())
     meant = pl.DataFrame([(a, plain[name]) for a, (name, _) in answers.items()], schema=_MEANT, orient="row")
     words = meant.select(pl.all().str.replace_all("_", " "))
-    may = guards_pass(words["alias"], words["name"], _DENIED_OR_UNREAL)["passes"] & (meant["name"] != "")
+    are_real = [_is_unreal(alias) == _is_unreal(name) for alias, name in meant.iter_rows()]
+    may = (
+        guards_pass(words["alias"], words["name"], _DENIAL)["passes"]
+        & pl.Series(are_real, dtype=pl.Boolean)
+        & (meant["name"] != "")
+    )
     meanings = dict(meant.select("alias", pl.when(may).then("name").otherwise("alias")).iter_rows())
     own: dict[str, Cardinality] = {a: c for a, (name, c) in answers.items() if plain[name] == a}
     settled: dict[str, tuple[str, Cardinality]] = {}
@@ -177,6 +184,10 @@ def settle_names(answers: Mapping[str, tuple[str, Cardinality]], learned: pl.Dat
         name = _end_of(alias, meanings)
         settled[alias] = (name, known.get(name, own.get(name, "n")))
     return settled
+
+
+def _is_unreal(form: str) -> bool:
+    return not _UNREAL.isdisjoint(form.split("_"))
 
 
 def _end_of(alias: str, meanings: Mapping[str, str]) -> str:
