@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 import polars as pl
 
+from .text import row_id
+
 Schema: TypeAlias = Mapping[str, pl.DataType]
 
 TEXT, NUMBER, COUNT, FLAG = pl.String(), pl.Float64(), pl.Int64(), pl.Boolean()
@@ -115,6 +117,12 @@ def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
 def nothing(name: str, kind: pl.DataType, count: int) -> pl.Series:
     """A column without values."""
     return pl.Series(name, [None], kind).new_from_index(0, count)
+
+
+def with_ids(rows: pl.DataFrame, prefix: str, *key: str) -> pl.DataFrame:
+    """The rows with deterministic ids, made of these columns."""
+    ids = [row_id(prefix, *parts) for parts in rows.select(key).iter_rows()]
+    return rows.with_columns(id=pl.Series(ids, dtype=pl.String))
 
 
 def beside(pairs: pl.DataFrame, rows: pl.DataFrame, first: str = "a_id", second: str = "b_id") -> pl.DataFrame:

@@ -13,7 +13,6 @@ from slowwave.common import frames
 from slowwave.common.errors import UnknownName
 from slowwave.common.lexicon import table_of
 from slowwave.common.settings import AspectSettings
-from slowwave.common.text import row_id
 
 NO_KNOWLEDGE = ("similarity", "structural")
 """Kinds of facts that nobody stated: they do not count as knowledge (T33)."""
@@ -105,8 +104,7 @@ def aspect_rows(facts: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("regex"))
         .otherwise(pl.lit("model")),
     )
-    ids = [row_id("as", fact, slug) for fact, slug in rows.select("fact_id", "slug").iter_rows()]
-    return frames.conform(rows.with_columns(pl.Series("id", ids, dtype=pl.String)), frames.FACT_ASPECTS)
+    return frames.conform(frames.with_ids(rows, "as", "fact_id", "slug"), frames.FACT_ASPECTS)
 
 
 def score(facts: int, entities: int, predicates: int, confidence: float, *, settings: AspectSettings = USUAL) -> float:

@@ -18,7 +18,7 @@ import polars as pl
 
 from slowwave.common import frames
 from slowwave.common.settings import EdgeType, LinkSettings
-from slowwave.common.text import row_id, statement_hash, timed_id
+from slowwave.common.text import statement_hash, timed_id
 
 Places = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
@@ -243,8 +243,7 @@ def plan_links(
     gone = known.filter(~pl.all_horizontal(is_there) | (is_looked_at & pl.col("cosine_now").is_null()))["id"]
     same = known.filter((pl.col("cosine_now") - pl.col("cosine")).abs() <= _SAME)
     fresh = pairs.join(same, on=["a_id", "b_id"], how="anti").sort("a_id", "b_id")
-    ids = [row_id("el", a, b) for a, b in fresh.select("a_id", "b_id").iter_rows()]
-    rows = fresh.with_columns(id=pl.Series(ids, dtype=pl.String), linked_at=pl.lit(now, dtype=frames.TIME))
+    rows = frames.with_ids(fresh, "el", "a_id", "b_id").with_columns(linked_at=pl.lit(now, dtype=frames.TIME))
     return LinkPlan(frames.conform(rows, frames.ENTITY_LINKS), gone)
 
 

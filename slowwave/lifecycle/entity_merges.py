@@ -341,8 +341,9 @@ def _aliases(called: pl.DataFrame, loser: Row, winner: Row) -> tuple[pl.DataFram
 
 def alias_rows(names: pl.DataFrame, entity: str) -> pl.DataFrame:
     """ALIASES of an entity from (alias_name, entity_type)."""
-    ids = [row_id("a", name, kind, entity) for name, kind in names.iter_rows()]
-    return names.select(pl.Series("id", ids, dtype=pl.String), "alias_name", "entity_type", entity_id=pl.lit(entity))
+    rows = names.with_columns(entity_id=pl.lit(entity))
+    named = frames.with_ids(rows, "a", "alias_name", "entity_type", "entity_id")
+    return named.select("id", "alias_name", "entity_type", "entity_id")
 
 
 def _episodes(links: pl.DataFrame, pair: Pair) -> tuple[pl.DataFrame, list[str]]:

@@ -36,14 +36,14 @@ from slowwave.facts.deduplication.reconciliation_plan import SUPERSEDE, Reconcil
 from slowwave.facts.revision.application import (
     Surroundings,
     changed_facts,
+    dependents_of,
     known_facts,
     with_marks,
     with_supersessions,
 )
 from slowwave.facts.revision.conflicts import LATE, come_late, replace_fact
-from slowwave.facts.revision.mutual_exclusion import names_of
 from slowwave.facts.revision.revision_state import Fact, RevisionState, Supersessions
-from slowwave.facts.revision.supersession import DIRECTIVE, READ, close, mark_dependents
+from slowwave.facts.revision.supersession import DIRECTIVE, READ, close
 
 from .changes import in_quotes
 from .proposals import ProposalNote
@@ -275,16 +275,7 @@ def _rows(
     """Facts, lineage and decisions: the approved changes, and the facts that become suspect with them."""
     closings, losers = board.supersessions(), {each.loser for each in done}
     going_on = known.filter(pl.col("is_live"), ~pl.col("id").is_in(list(losers)))
-    marks, suspicions = mark_dependents(
-        closings.retired,
-        known.select(READ),
-        going_on.select(READ),
-        near.facts,
-        near.lineage,
-        near.evidence.clear(),
-        names_of(near.entities, near.aliases),
-        now,
-    )
+    marks, suspicions = dependents_of(closings, near, known.select(READ), going_on.select(READ), now)
     facts = changed_facts(with_marks(with_supersessions(near.facts, closings), marks), near.facts)
     decided = decision_frame([*_by_a_person(closings, losers), *suspicions])
     decisions = decided.unique("id", keep="first", maintain_order=True)

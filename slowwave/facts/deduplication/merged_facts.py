@@ -14,7 +14,6 @@ import polars as pl
 from slowwave.common import frames
 from slowwave.common.entrenchment import entrenchment_named, entrenchment_rank
 from slowwave.common.records import CONSOLIDATED, DEDUP
-from slowwave.common.text import row_id
 from slowwave.common.validity import check_transition, successors
 from slowwave.facts.aspects import SLUGS
 from slowwave.facts.revision.search_terms import joined_words
@@ -102,15 +101,13 @@ def _taken_over(
     every = known.join(heirs, on="fact_id").sort("root_id", *order, nulls_last=True).drop("fact_id")
     first = every.unique(["root_id", what], keep="first", maintain_order=True).rename({"root_id": "fact_id"})
     new = first.join(known, on=["fact_id", what], how="anti", maintain_order="left")
-    ids = [row_id(prefix, *pair) for pair in new.select("fact_id", what).iter_rows()]
-    return frames.conform(new.with_columns(id=pl.Series(ids, dtype=pl.String)), schema).select(*schema)
+    return frames.conform(frames.with_ids(new, prefix, "fact_id", what), schema).select(*schema)
 
 
 def lineage_of(done: ClusterMerge) -> pl.DataFrame:
     """LINEAGE: one step per duplicate, to the fact that absorbed it."""
     rows = done.closed().select(old_id="id", new_id="winner_id", reason="how")
-    ids = [row_id("l", *pair) for pair in rows.select("old_id", "new_id").iter_rows()]
-    return frames.conform(rows.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.LINEAGE)
+    return frames.conform(frames.with_ids(rows, "l", "old_id", "new_id"), frames.LINEAGE)
 
 
 def merged_facts(done: ClusterMerge, evidence: pl.DataFrame, now: datetime) -> pl.DataFrame:

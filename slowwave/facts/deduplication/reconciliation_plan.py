@@ -19,13 +19,12 @@ from slowwave.common import frames
 from slowwave.common.decisions import Row, decision, decision_frame
 from slowwave.common.records import CONSOLIDATED, DEDUP, REDUNDANT
 from slowwave.common.settings import MergeSettings
-from slowwave.common.text import row_id
 from slowwave.common.validity import is_live, is_out_of_order
-from slowwave.facts.revision.application import Surroundings, known_facts, with_marks, with_supersessions
+from slowwave.facts.revision.application import Surroundings, dependents_of, known_facts, with_marks, with_supersessions
 from slowwave.facts.revision.conflicts import KIND as CONFLICT
-from slowwave.facts.revision.mutual_exclusion import is_lasting, names_of
+from slowwave.facts.revision.mutual_exclusion import is_lasting
 from slowwave.facts.revision.revision_state import Fact, RevisionState, Supersessions
-from slowwave.facts.revision.supersession import KNOWN, READ, close, mark_dependents
+from slowwave.facts.revision.supersession import KNOWN, READ, close
 
 from .duplicates import BY_USE, BY_WORDS, MAX_ATTEMPTS, CandidateSet, Merges, is_redundancy
 from .merged_facts import (
@@ -101,17 +100,8 @@ def end_by_verdicts(
         if state.is_open(old) and state.is_open(new):
             clashes.add((min(old["id"], new["id"]), max(old["id"], new["id"])))
     supersessions = state.supersessions()
-    gone = [*supersessions.facts["id"], *roots]
-    marks, suspects = mark_dependents(
-        supersessions.retired,
-        known.select(READ),
-        known.filter("is_live", ~pl.col("id").is_in(gone)).select(READ),
-        near.facts,
-        near.lineage,
-        frames.empty(frames.FACT_EVIDENCE),
-        names_of(near.entities, near.aliases),
-        now,
-    )
+    live = known.filter("is_live", ~pl.col("id").is_in([*supersessions.facts["id"], *roots]))
+    marks, suspects = dependents_of(supersessions, near, known.select(READ), live.select(READ), now)
     judged_by = {"decided_by": "model", "model": model}
     closed = [{**row, **judged_by} if row["ids_out"] else row for row in supersessions.decisions]
     return Endings(supersessions, marks, (*closed, *clash_rows, *suspects), frozenset(clashes))
@@ -132,12 +122,8 @@ def pair_rows(
     settings: MergeSettings,
     prompt_version: str,
     now: datetime,
-    parts: bool = True,
 ) -> pl.DataFrame:
-    """PAIR_DECISIONS that are new or change: verdicts, failures, and, without a model, pairs that wait for one.
-
-    With `parts` a waiting pair counts as kept if a model judged both its facts in other pairs, but not this pair.
-    """
+    """PAIR_DECISIONS that are new or change: verdicts, failures, and, without a model, pairs that wait for one."""
     measured = _measures(candidates, merges)
     judged = _judged_pairs(candidates, answers).join(measured, on=["a_id", "b_id"], how="left")
     judged = judged.with_columns(decided_by=pl.lit("model"), prompt_version=pl.lit(prompt_version))
@@ -145,10 +131,9 @@ def pair_rows(
     known = candidates.decided.filter(is_redundancy())
     fresh = frames.conform(left, judged.schema).join(known, on=["a_id", "b_id"], how="anti")
     rest = known.join(judged, on=["a_id", "b_id"], how="anti")
-    settled = _no_longer_pending(rest, candidates, done, answers.judged, parts and bool(prompt_version))
+    settled = _no_longer_pending(rest, done)
     rows = pl.concat([part.select(*judged.columns) for part in (judged, fresh, settled)]).sort("a_id", "b_id", "kind")
-    ids = [row_id("pd", *key) for key in rows.select("a_id", "b_id", "kind").iter_rows()]
-    stamped = rows.with_columns(id=pl.Series(ids, dtype=pl.String), at=pl.lit(now, dtype=frames.TIME))
+    stamped = frames.with_ids(rows, "pd", "a_id", "b_id", "kind").with_columns(at=pl.lit(now, dtype=frames.TIME))
     return frames.conform(stamped, frames.PAIR_DECISIONS).select(*frames.PAIR_DECISIONS)
 
 
@@ -198,20 +183,13 @@ def _waiting_pairs(
     )
 
 
-def _no_longer_pending(
-    known: pl.DataFrame, candidates: CandidateSet, done: ClusterMerge, judged: Sequence[JudgedPair], parts: bool
-) -> pl.DataFrame:
-    """Pairs that need not wait any longer: a side was merged, or other pairs of both sides were judged."""
+def _no_longer_pending(known: pl.DataFrame, done: ClusterMerge) -> pl.DataFrame:
+    """Pairs that need not wait any longer, because a side was merged."""
     gone = pl.Series(list(done.steps), dtype=pl.String).implode()
     waiting = known.filter(pl.col("outcome").is_in([PENDING, FAILED]))
     is_gone = pl.col("a_id").is_in(gone) | pl.col("b_id").is_in(gone)
-    open_ = [id_ for each in judged if not each.verdict for id_ in each.ids]
-    looked = candidates.seeds().filter(~candidates.seeds().is_in(open_)).implode()
-    is_parted = pl.lit(parts) & pl.col("a_id").is_in(looked) & pl.col("b_id").is_in(looked)
-    return waiting.filter(is_gone | is_parted).with_columns(
-        kind=pl.lit("redundant"),
-        outcome=pl.when(is_gone).then(pl.lit(SUPERSEDE)).otherwise(pl.lit(KEEP_ALL)),
-        decided_by=pl.lit("rule"),
+    return waiting.filter(is_gone).with_columns(
+        kind=pl.lit("redundant"), outcome=pl.lit(SUPERSEDE), decided_by=pl.lit("rule")
     )
 
 
@@ -356,7 +334,7 @@ def plan_reconciliation(
         evidence_of(done, evidence),
         pl.concat([lineage_of(done).select(*frames.LINEAGE), ended.supersessions.lineage.select(*frames.LINEAGE)]),
         aspects_of(done, aspects),
-        pair_rows(candidates, merges, done, answers, settings, prompt_version, now, marks),
+        pair_rows(candidates, merges, done, answers, settings, prompt_version, now),
         decisions_of(done, merges, answers, settings, prompt_version, model, now),
         len(candidates.seeds()),
     )

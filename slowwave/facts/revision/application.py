@@ -218,16 +218,7 @@ def plan_application(
     going_on, everyone = (
         pl.concat([part.select(READ) for part in pair]) for pair in ((live, staying), (others, fresh))
     )
-    marks, suspected = mark_dependents(
-        supersessions.retired,
-        everyone,
-        going_on,
-        near.facts,
-        near.lineage,
-        evidence,
-        names_of(near.entities, near.aliases),
-        now,
-    )
+    marks, suspected = dependents_of(supersessions, near, everyone, going_on, now, evidence)
     decided = _decided(fresh, duplicates, flags)
     facts = with_evidence(pl.concat([decided, near.facts], how="diagonal"), fresh, duplicates, evidence)
     facts = without_evidence(facts.update(outcome.begun, on="id"), again)
@@ -379,6 +370,23 @@ def _merge_and_close(
     begun = others.filter(pl.col("id").is_in(list(joined.values()))).select("id", "valid_from")
     refusals = [decision("refuse", known_, [known_, id_], [], reason, now) for id_, known_, reason in unlike]
     return _Outcome(fresh, duplicates, supersessions, refusals, begun)
+
+
+def dependents_of(
+    supersessions: Supersessions,
+    near: Surroundings,
+    everyone: pl.DataFrame,
+    going_on: pl.DataFrame,
+    now: datetime,
+    evidence: pl.DataFrame | None = None,
+) -> tuple[pl.DataFrame, list[Row]]:
+    """MARKS and decisions about facts that depend on those that ended; `evidence` are the new rows.
+
+    `everyone` and `going_on` (READ) are the facts near, and those of them that stay live.
+    """
+    new = frames.empty(frames.FACT_EVIDENCE) if evidence is None else evidence
+    names = names_of(near.entities, near.aliases)
+    return mark_dependents(supersessions.retired, everyone, going_on, near.facts, near.lineage, new, names, now)
 
 
 def activated(candidates: pl.DataFrame, reason: str) -> pl.DataFrame:

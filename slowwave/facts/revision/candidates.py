@@ -165,8 +165,7 @@ def _support(facts: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
     more = facts.select("confidence", "statement", fact_id="id", message_id="also").explode("message_id")
     more = more.drop_nulls("message_id")
     rows = more.join(messages.select("message_id", "occurred_at"), on="message_id", maintain_order="left")
-    ids = [row_id("v", *pair) for pair in rows.select("fact_id", "message_id").iter_rows()]
-    return frames.conform(rows.with_columns(id=pl.Series(ids, dtype=pl.String)), SUPPORT).select(*SUPPORT)
+    return frames.conform(frames.with_ids(rows, "v", "fact_id", "message_id"), SUPPORT).select(*SUPPORT)
 
 
 def _linked(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:

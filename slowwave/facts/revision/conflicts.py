@@ -27,7 +27,6 @@ from slowwave.common.comparison.guards import guards_pass
 from slowwave.common.comparison.similarity import word_overlap
 from slowwave.common.entrenchment import entrenchment_rank
 from slowwave.common.settings import ReviseSettings
-from slowwave.common.text import row_id
 from slowwave.common.validity import is_out_of_order
 
 from .mutual_exclusion import MutualExclusion, is_lasting
@@ -306,16 +305,17 @@ def _flagged(found: pl.DataFrame, now: datetime) -> pl.DataFrame:
 
 
 def _pending(found: pl.DataFrame, kind: str, now: datetime) -> pl.DataFrame:
-    found = found.unique().sort("a_id", "b_id")
-    ids = [row_id("pd", a, b, kind) for a, b in found.select("a_id", "b_id").iter_rows()]
-    rows = found.with_columns(
-        id=pl.Series(ids, dtype=pl.String),
-        kind=pl.lit(kind),
-        outcome=pl.lit(PENDING),
-        decided_by=pl.lit("rule"),
-        at=pl.lit(now, dtype=frames.TIME),
+    rows = (
+        found.unique()
+        .sort("a_id", "b_id")
+        .with_columns(
+            kind=pl.lit(kind),
+            outcome=pl.lit(PENDING),
+            decided_by=pl.lit("rule"),
+            at=pl.lit(now, dtype=frames.TIME),
+        )
     )
-    return frames.conform(rows, frames.PAIR_DECISIONS)
+    return frames.conform(frames.with_ids(rows, "pd", "a_id", "b_id", "kind"), frames.PAIR_DECISIONS)
 
 
 def _spelt_alike(pairs: pl.DataFrame, least: float) -> pl.DataFrame:

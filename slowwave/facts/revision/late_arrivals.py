@@ -122,14 +122,10 @@ def changed_supersessions(supersessions: Supersessions, others: pl.DataFrame) ->
 
     new = dict(supersessions.facts.select("id", "valid_to").iter_rows())
     ends = {id_: [old, new[id_]] for id_, old in again.select("id", "valid_to").iter_rows() if old and id_ in changed}
-    facts, retired, ended = (
-        part.filter(~pl.col("id").is_in(same))
-        for part in (supersessions.facts, supersessions.retired, supersessions.ended)
-    )
+    facts, ended = (part.filter(~pl.col("id").is_in(same)) for part in (supersessions.facts, supersessions.ended))
     return replace(
         supersessions,
         facts=facts,
-        retired=retired,
         ended=ended,
         decisions=[
             _since_stored(row, ends)
@@ -301,7 +297,6 @@ def join_supersessions(one: Supersessions, other: Supersessions) -> Supersession
     return replace(
         one,
         facts=pl.concat([one.facts, other.facts]),
-        retired=pl.concat([one.retired, other.retired]),
         ended=pl.concat([one.ended, other.ended]),
         decisions=[*one.decisions, *other.decisions],
     )

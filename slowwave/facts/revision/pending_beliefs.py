@@ -103,9 +103,7 @@ def _belief_ids(rows: pl.DataFrame, context: BeliefContext) -> pl.Series:
     """The belief of each candidate; a new one where the candidate of the earlier belief has a decision."""
     became = context.beliefs.filter(pl.col("promoted_id").is_not_null()).select("id", "promoted_id").iter_rows()
     over = {belief: fact for belief, fact in became if fact not in context.waiting}
-    keys = [*_SAME, "edge_type"]
-    ids = {key: _current(row_id("b", *key), over) for key in rows.select(keys).unique().iter_rows()}
-    return pl.Series("belief_id", [ids[key] for key in rows.select(keys).iter_rows()], dtype=pl.String)
+    return pl.Series("belief_id", belief_ids(rows, over), dtype=pl.String)
 
 
 def belief_ids(facts: pl.DataFrame, over: Mapping[str, str]) -> list[str]:
@@ -347,12 +345,8 @@ def _support(grown: Grown, before: pl.DataFrame) -> pl.DataFrame:
     earlier = frames.conform(before, frames.BELIEF_EVIDENCE).filter(pl.col("belief_id").is_in(now_sure))
     hints = pl.concat([earlier.select(*frames.BELIEF_EVIDENCE), grown.evidence]).join(became, on="belief_id")
     others = hints.filter(pl.col("message_id") != pl.col("source_message")).sort("fact_id", "at", "message_id")
-    ids = [row_id("v", *pair) for pair in others.select("fact_id", "message_id").iter_rows()]
-    rows = others.select(
-        pl.Series("id", ids, dtype=pl.String), "fact_id", "message_id", "statement",
-        confidence="evidence", occurred_at="at",
-    )  # fmt: skip
-    return frames.conform(rows, SUPPORT).select(*SUPPORT)
+    rows = others.select("fact_id", "message_id", "statement", confidence="evidence", occurred_at="at")
+    return frames.conform(frames.with_ids(rows, "v", "fact_id", "message_id"), SUPPORT).select(*SUPPORT)
 
 
 def crowded_out(pending: pl.DataFrame, settings: BeliefSettings, now: datetime) -> pl.DataFrame:

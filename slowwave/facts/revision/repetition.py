@@ -14,7 +14,7 @@ from slowwave.common.comparison.guards import guards_pass, is_time_bound, polari
 from slowwave.common.comparison.similarity import SimilarityThresholds, contained_pairs, word_overlap
 from slowwave.common.entrenchment import entrenchment_named, entrenchment_rank
 from slowwave.common.settings import EvaluateSettings
-from slowwave.common.text import normalise_name, row_id
+from slowwave.common.text import normalise_name
 
 from .search_terms import joined_words
 
@@ -332,8 +332,7 @@ def evidence_rows(
     rows = rows.unique(["fact_id", "message_id"], keep="first", maintain_order=True).join(
         seen, on=["fact_id", "message_id"], how="anti", maintain_order="left"
     )
-    ids = [row_id("v", *pair) for pair in rows.select("fact_id", "message_id").iter_rows()]
-    rows = rows.with_columns(id=pl.Series(ids, dtype=pl.String))
+    rows = frames.with_ids(rows, "v", "fact_id", "message_id")
     further = known.join(duplicates.select("target_id", fact_id="id"), on="fact_id").with_columns(fact_id="target_id")
     further = further.join(seen, on=["fact_id", "message_id"], how="anti").join(
         rows, on=["fact_id", "message_id"], how="anti"
@@ -351,8 +350,7 @@ def first_evidence(fresh: pl.DataFrame) -> pl.DataFrame:
     """FACT_EVIDENCE of facts that nobody stated before: the message of each."""
     said = fresh.filter(pl.col("message_id").is_not_null())
     rows = said.select("message_id", "confidence", "quote", fact_id="id", occurred_at="said_at")
-    ids = [row_id("v", *pair) for pair in rows.select("fact_id", "message_id").iter_rows()]
-    return frames.conform(rows.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.FACT_EVIDENCE)
+    return frames.conform(frames.with_ids(rows, "v", "fact_id", "message_id"), frames.FACT_EVIDENCE)
 
 
 def without_evidence(facts: pl.DataFrame, again: pl.DataFrame) -> pl.DataFrame:

@@ -35,8 +35,8 @@ RETIRED = {
     "noted_at": frames.TIME,
     "ended_at": frames.TIME,
     "is_mistake": pl.Boolean(),
+    "is_late": pl.Boolean(),
 }
-ENDED = {"id": pl.String(), "noted_at": frames.TIME, "ended_at": frames.TIME}
 _FOREVER = datetime.max.replace(tzinfo=UTC)
 ENDED_BY = "ended by "
 STATED = "contradicts"
@@ -52,19 +52,22 @@ Doubt = tuple[str, str, str]
 class Supersessions:
     """Closed facts and the rows that belong to them.
 
-    `facts`: CHANGES of closed facts and of late candidates. `predecessors`: (id, supersedes_id). `retired`: RETIRED of
-    facts that stopped being true or were mistakes, without late candidates. `ended`: ENDED of every closed fact.
-    `doubts`: (new id, known id, mark) of conflicts that no rule settles (no mark), of contradictions that are STATED,
-    and of facts that are perhaps NAMED.
+    `facts`: CHANGES of closed facts and of late candidates. `predecessors`: (id, supersedes_id). `ended`: RETIRED of
+    every closed fact; `is_late` are candidates that were over when they came. `doubts`: (new id, known id, mark) of
+    conflicts that no rule settles (no mark), of contradictions that are STATED, and of facts that are perhaps NAMED.
     """
 
     facts: pl.DataFrame
     predecessors: pl.DataFrame
     lineage: pl.DataFrame
-    retired: pl.DataFrame
     ended: pl.DataFrame
     decisions: list[Row]
     doubts: tuple[Doubt, ...] = ()
+
+    @property
+    def retired(self) -> pl.DataFrame:
+        """RETIRED of known facts that stopped being true or were mistakes."""
+        return self.ended.filter(~pl.col("is_late"))
 
 
 @dataclass(slots=True)
@@ -81,7 +84,6 @@ class RevisionState:
     _before: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _predecessors: dict[str, Fact] = field(default_factory=dict)
     _lineage: dict[tuple[str, str], str] = field(default_factory=dict)
-    _retired: list[Fact] = field(default_factory=list)
     _ended: list[Fact] = field(default_factory=list)
     _late: dict[str, list[tuple[datetime, str, str]]] = field(default_factory=lambda: defaultdict(list))
 
@@ -213,14 +215,11 @@ class RevisionState:
         self._follow(loser, winner, why)
         return True
 
-    def note_end(self, loser: Fact, noted_at: datetime) -> None:
-        """Note when the end of a fact became known; a later repetition begins a new interval."""
-        self._ended.append({"id": loser["id"], "noted_at": noted_at, "ended_at": loser["valid_to"]})
-
-    def note_retired(self, loser: Fact, winner: Fact, speaker: Fact, *, is_mistake: bool = False) -> None:
-        """Note that a known fact is over or was a mistake; other facts may depend on it."""
-        self.note_end(loser, speaker["said_at"])
-        self._retired.append(
+    def note_retired(
+        self, loser: Fact, winner: Fact, speaker: Fact, *, is_mistake: bool = False, is_late: bool = False
+    ) -> None:
+        """Note that a fact is over or was a mistake; others may depend on it, a repetition begins a new interval."""
+        self._ended.append(
             {
                 "id": loser["id"],
                 "winner_id": winner["id"],
@@ -228,6 +227,7 @@ class RevisionState:
                 "noted_at": speaker["said_at"],
                 "ended_at": loser["valid_to"],
                 "is_mistake": is_mistake,
+                "is_late": is_late,
             }
         )
 
@@ -242,7 +242,7 @@ class RevisionState:
             if not self.is_open(fact):
                 continue
             is_linked = self.supersede(fact, self.facts[head], why, f"{head} came after it", ends=ends)
-            self.note_end(fact, self.facts[head]["said_at"])
+            self.note_retired(fact, self.facts[head], self.facts[head], is_late=True)
             if is_linked:
                 self.note_decision(
                     "supersede", name, [head], [name, head],
@@ -261,8 +261,7 @@ class RevisionState:
             pl.DataFrame(list(self.changes.values()), schema=CHANGES),
             pl.DataFrame(heads, schema={"id": pl.String, "supersedes_id": pl.String}, orient="row"),
             pl.DataFrame(lineage, schema=dict(frames.LINEAGE)),
-            pl.DataFrame(self._retired, schema=RETIRED),
-            pl.DataFrame(self._ended, schema=ENDED),
+            pl.DataFrame(self._ended, schema=RETIRED),
             self.decisions,
             tuple(dict.fromkeys(self.doubts)),
         )
