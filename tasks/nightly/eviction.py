@@ -158,7 +158,7 @@ def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False)
     that no row names any more, with their names, profile and counters, archived ones among them: a commit before it.
     """
     days, before = settings.expired_edge_retention_days, store_of(run).snapshot()
-    counts, decided = dict[RunCount, int](), []
+    counts, decided = dict[RunCount, int](), list[pl.DataFrame]()
     for action, find, where, counted_as in (
         ("delete", _removable, None, RunCount.ENTITIES_DELETED),
         ("archive", _orphans, IN_USE, RunCount.ENTITIES_ARCHIVED),
