@@ -53,8 +53,8 @@ def form_of(questions: Sequence[ProposalQuestion], person: str = "") -> type[Run
         "note": (str, Field("", title="Note", max_length=1000, description="Why, for the ledger.")),
     }  # fmt: skip
     fields |= {_field(number): _box(number, each) for number, each in enumerate(questions, 1)}
-    made = create_model("ReviewForm", __base__=_form_base(), **fields)
-    return made.with_initial_data(description=_description(questions))
+    base = _form_base()
+    return create_model("ReviewForm", __base__=base, **fields).with_initial_data(description=_description(questions))
 
 
 @cache
