@@ -33,7 +33,7 @@ from tasks.nightly.scoring_and_pruning import (
     weigh_entities,
 )
 from tasks.orchestration.phases import asking, attempt, conclude, finish, gated, tend_all
-from tasks.orchestration.tallies import LEFT, Tally, publish_summary
+from tasks.orchestration.tallies import Tally, publish_summary
 from tasks.runtime.engine import flow
 from tasks.runtime.runs import Run, existing_run, recorded
 from tasks.runtime.writing import under_approval
@@ -235,9 +235,8 @@ async def communities(
         settings: How they are found, who summarises them, and how much may be spent.
     """
     run = existing_run("communities", store, namespace, now, settings.retention)
-    leaves = (RunCount.COMMUNITIES_NOT_SUMMARISED, RunCount.COMMUNITIES_LEFT_FOR_LATER, *LEFT)
     idle = "Nothing new: every community is as it was."
-    tally = Tally(run.id, dry_run, idle=idle, leaves=leaves)
+    tally = Tally(run.id, dry_run, idle=idle)
     async with gated(run, tally, settings.gate, dry_run=dry_run) as freeze:
         freeze()
         with recorded(run, tally, {"settings": settings.model_dump()}, dry_run=dry_run) as run:

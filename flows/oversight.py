@@ -29,7 +29,7 @@ from tasks.people.reporting import (
     undo_run,
     with_waiting,
 )
-from tasks.people.review_forms import answered, can_ask, frozen, nobody_to_ask, nothing_waits, publish_decided
+from tasks.people.review_forms import answered, can_ask, frozen, nobody_to_ask, publish_decided
 from tasks.people.review_runs import apply_verdicts, with_ways_on
 from tasks.runtime.engine import flow
 from tasks.runtime.retrying import ONCE
@@ -105,9 +105,7 @@ async def review(
     """
     run = existing_run("review", store, namespace, now)
     questions = await frozen(run, action, limit)
-    if not questions:
-        return await nothing_waits(run)
-    if not can_ask():
+    if not questions or not can_ask():
         return await nobody_to_ask(run, questions)
     answer = await answered(questions, person, timeout_hours)
     decider = Person(answer.name, "prefect")

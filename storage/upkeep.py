@@ -151,14 +151,24 @@ def write_anew(
     They are written into new files with new indexes, as part of a commit; the older version stays as it is.
     """
     counts: list[int] = []
+    failed: list[Exception] = []
 
     def renewed() -> Iterator[pa.RecordBatch]:
-        for rows in parts:
-            tx.stay()
-            counts.append(len(rows))
-            yield from exact_rows(name, renew(rows), tx.dims).to_batches()
+        try:
+            for rows in parts:
+                tx.stay()
+                counts.append(len(rows))
+                yield from exact_rows(name, renew(rows), tx.dims).to_batches()
+        except Exception as error:
+            failed.append(error)
+            raise
 
-    tx.write_anew(name, pa.RecordBatchReader.from_batches(TABLES[name].schema(tx.dims), renewed()))
+    try:
+        tx.write_anew(name, pa.RecordBatchReader.from_batches(TABLES[name].schema(tx.dims), renewed()))
+    except Exception:
+        if failed:
+            raise failed[0] from None  # LanceDB makes an error of its own of it
+        raise
     make_text_indexes(tx, [name])
     make_indexes(tx, name)
     return sum(counts)

@@ -157,30 +157,23 @@ def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False)
     A pending belief, a candidate, a split or a pin keeps an entity. Under retention.mode = delete those go for good
     that no row names any more, with their names, profile and counters, archived ones among them: a commit before it.
     """
-    days, gone = settings.expired_edge_retention_days, partial(_removable, run=run, settings=settings)
+    days, before = settings.expired_edge_retention_days, store_of(run).snapshot()
+    counts, decided = dict[RunCount, int](), list[pl.DataFrame]()
+    for action, find, where, counted_as in (
+        ("delete", _removable, None, RunCount.ENTITIES_DELETED),
+        ("archive", _orphans, IN_USE, RunCount.ENTITIES_ARCHIVED),
+    ):
+        decide = partial(find, run=run, settings=settings)
 
-    def remove(tx: Transaction, rows: pl.DataFrame) -> None:
-        delete_entities(tx, rows["id"])
-        tx.upsert("decisions", eviction.orphan_decisions(rows, days, run.now, "delete"))
+        def write(tx: Transaction, rows: pl.DataFrame, action: str = action) -> None:
+            (delete_entities if action == "delete" else _archive_entities)(tx, rows["id"])
+            tx.upsert("decisions", eviction.orphan_decisions(rows, days, run.now, action))
 
-    def archive(tx: Transaction, rows: pl.DataFrame) -> None:
-        _archive_entities(tx, rows["id"])
-        tx.upsert("decisions", eviction.orphan_decisions(rows, days, run.now))
-
-    before = store_of(run).snapshot()
-    erasing = run if run.proposes is None else _as_erasure(run, gone(before)["id"])
-    removed = decide_and_write(erasing, "decay.orphans", gone, remove, dry_run=dry_run)
-    archived = decide_and_write(
-        run, "decay.orphans", partial(_orphans, run=run, settings=settings), archive, dry_run=dry_run
-    )
-    if not dry_run:
-        archived = _among(archived, _without_waiting(run, archived["id"], "entities", where=IN_USE))
-        removed = _among(removed, _without_waiting(run, removed["id"], "entities"))
-    counts = {RunCount.ENTITIES_ARCHIVED: len(archived), RunCount.ENTITIES_DELETED: len(removed)}
-    decided = [
-        eviction.orphan_decisions(rows, days, run.now, action)
-        for rows, action in ((archived, "archive"), (removed, "delete"))
-    ]
+        writing = _as_erasure(run, decide(before)["id"]) if run.proposes is not None and action == "delete" else run
+        rows = decide_and_write(writing, "decay.orphans", decide, write, dry_run=dry_run)
+        gone = rows if dry_run else _among(rows, _without_waiting(run, rows["id"], "entities", where=where))
+        counts[counted_as] = len(gone)
+        decided.append(eviction.orphan_decisions(gone, days, run.now, action))
     return _outcome(counts, pl.concat(decided), before)
 
 

@@ -36,7 +36,18 @@ OUTCOMES = {
     "shorten": RunCount.FACTS_ENDED_EARLIER,
     "prefer": RunCount.FACTS_PREFERRED,
 }
-LEFT = (RunCount.FACTS_LEFT_FOR_LATER, RunCount.ARTIFACTS_LEFT_FOR_LATER, RunCount.PHASES_FAILED)
+LEFT = (
+    RunCount.MESSAGES_FAILED,
+    RunCount.MESSAGES_LEFT_FOR_LATER,
+    RunCount.CONVERSATIONS_NOT_SUMMARISED,
+    RunCount.CONVERSATIONS_LEFT_FOR_LATER,
+    RunCount.COMMUNITIES_NOT_SUMMARISED,
+    RunCount.COMMUNITIES_LEFT_FOR_LATER,
+    RunCount.FACTS_LEFT_FOR_LATER,
+    RunCount.ARTIFACTS_LEFT_FOR_LATER,
+    RunCount.PHASES_FAILED,
+)
+"""Counts of what the same command would try again."""
 LITTLE = 100  # messages and facts, each of which is a handful of rows
 
 
@@ -62,8 +73,6 @@ class Tally:
     """What is said of a run that wrote nothing; empty: nothing is."""
     has_written: bool = False
     """Whether the run changed what is remembered."""
-    leaves: tuple[RunCount, ...] = LEFT
-    """Counts of what the same command would try again."""
 
     def proposed(self, titles: Sequence[str]) -> None:
         """Changes that the run left for a person to decide; a pair with a proposal is listed once."""
@@ -94,17 +103,13 @@ class Tally:
         """What the models cost, and whether they left something undone."""
         self.usage, self.model = language.usage, language.model(role)
         self.stopped_by = language.stopped_by
-        self.state = "stopped" if language.budget_reached else "incomplete" if self.is_unfinished else "completed"
+        is_unfinished = any(self.counts[what] for what in LEFT)
+        self.state = "stopped" if language.budget_reached else "incomplete" if is_unfinished else "completed"
 
     def spent(self, llm: Mapping[str, Any]) -> None:
         """What the models of another run cost, from its summary."""
         self.usage += Usage(llm["calls"], llm["from ledger"], llm["tokens_in"], llm["tokens_out"], llm["usd"])
         self.model = llm["model"] or self.model
-
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether something is left that the same command would try again."""
-        return any(self.counts[what] for what in self.leaves)
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, as plain data."""
@@ -157,13 +162,6 @@ async def publish_summary(run: Run, tally: Tally) -> None:
 class IngestTally(Tally):
     """Counts of one ingest run."""
 
-    leaves: tuple[RunCount, ...] = (
-        RunCount.MESSAGES_FAILED,
-        RunCount.MESSAGES_LEFT_FOR_LATER,
-        RunCount.CONVERSATIONS_NOT_SUMMARISED,
-        RunCount.CONVERSATIONS_LEFT_FOR_LATER,
-        *LEFT,
-    )
     refused: Counter[str] = field(default_factory=Counter)
     are_communities_due: bool = False
     of_days_to_come: int = 0

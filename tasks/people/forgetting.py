@@ -25,7 +25,6 @@ from slowwave.common.text import normalise_name
 from slowwave.lifecycle import erasure
 from slowwave.lifecycle.erasure import Ids
 from slowwave.lifecycle.forgotten_names import NameMatcher, check_name
-from storage.lease import is_surely_dead
 from storage.paid_answers import StoredAnswers
 from storage.schema import Role
 from storage.snapshots import Reading
@@ -44,7 +43,7 @@ from storage.upkeep import (
     versions_of,
 )
 from tasks.entities.derived import refresh_profiles
-from tasks.runtime.runs import Run, embed_rows, recorded, store_of
+from tasks.runtime.runs import Run, alive_runs, embed_rows, recorded, store_of
 
 from .erasure_plan import LOGS, REQUIRED, ErasurePlan, plan_erasure, retold_among
 
@@ -207,9 +206,7 @@ def forget(run: Run, subject: Subject) -> Report:
 
 
 def _check_that_nobody_runs(store: Store) -> None:
-    running = store.snapshot().frame("runs", "state = 'running'", ["id", "owner"])
-    alive = [id for id, owner in running.iter_rows() if not is_surely_dead(owner or "")]
-    if alive:
+    if alive := alive_runs(store):
         way_out = f"Wait until it has ended, or stop it; if its machine is gone: slowwave runs {alive[0]} --end"
         raise Refused(f"Run {', '.join(alive)} is still going on and may have read what is to be erased.", way_out)
 

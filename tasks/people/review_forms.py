@@ -142,18 +142,11 @@ def can_ask() -> bool:
     return runtime.deployment.id is not None
 
 
-async def nothing_waits(run: Run) -> dict[str, Any]:
-    """The end of a run that has nothing to ask."""
-    log.info("Nothing waits in namespace %s.", run.namespace)
-    await show_page(["Nothing waits. Nothing was changed, and no model was asked."], *_PAGE)
-    return {"run": run.id, "state": "completed", "waiting": [], "decided": [], "note": "Nothing waits."}
-
-
 async def nobody_to_ask(run: Run, questions: Sequence[ProposalQuestion]) -> dict[str, Any]:
-    """The end of a run that cannot be suspended: without Prefect, or not from a deployment."""
-    place = f"--store {run.store} --namespace {run.namespace}"
-    note = f"{len(questions)} waiting. Decide in a terminal: slowwave review list {place}"
-    log.info("%s", note)
+    """The end of a run that asks nothing, or that cannot be suspended: without Prefect, or not from a deployment."""
+    where = f"slowwave review list --store {run.store} --namespace {run.namespace}"
+    note = f"{len(questions)} waiting. Decide in a terminal: {where}" if questions else "Nothing waits."
+    log.info("%s: %s", run.namespace, note)
     await show_page([plain_text(f"{note} Nothing was changed, and no model was asked.")], *_PAGE)
     return {"run": run.id, "state": "completed", "waiting": _plain(questions), "decided": [], "note": note}
 

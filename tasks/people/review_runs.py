@@ -153,20 +153,13 @@ def modify(run: Run, proposal_id: str, ask: Mapping[str, Any], person: Person) -
 
 def propose_anew(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
     """A proposal of the same action with another ask; `UnusableInput` for one that cannot be modified."""
-    makers = {"split": _propose_split_anew, "delete": _propose_deletion_anew}
-    if old.action not in makers:
+    if old.action == "split":
+        made = propose_split(run, old.subject_id, SplitSettings(), splits_of(ask), proposed_by="person")
+        return proposal_named(store_of(run).snapshot(), made.proposal_id)
+    if old.action != "delete":
         raise UnusableInput(
             f"A proposal to {old.action} can only be approved or rejected.", "Only split and delete can be modified."
         )
-    return makers[old.action](run, old, ask)
-
-
-def _propose_split_anew(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
-    made = propose_split(run, old.subject_id, SplitSettings(), splits_of(ask), proposed_by="person")
-    return proposal_named(store_of(run).snapshot(), made.proposal_id)
-
-
-def _propose_deletion_anew(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
     chosen = ask.get("observations")
     if not isinstance(chosen, list) or not all(isinstance(each, str) for each in chosen):
         raise UnusableInput("There is no list of observations.", 'Give {"observations": ["f_…", …]}.')

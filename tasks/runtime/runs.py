@@ -366,6 +366,12 @@ def in_one_commit(
     return done
 
 
+def alive_runs(store: Store, where: str = "true") -> list[str]:
+    """Ids of the runs that count as running and whose process may be alive."""
+    running = store.snapshot().frame("runs", f"{RUNNING} AND {where}", ["id", "owner"])
+    return [id_ for id_, owner in running.iter_rows() if not is_surely_dead(owner or "")]
+
+
 def existing_store(run: Run) -> Store:
     """The namespace, which is not made for a question about it."""
     return Store.open(run.store, run.namespace, retention=run.retention)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
-import pyarrow as pa
 
 from inference.embedding import Embedder, open_embedder
 from recall.export import HAS_VECTOR, Manifest, SealCheck, private_copy, read_manifest, read_rows_of
@@ -22,13 +21,12 @@ from storage.connection import namespaces
 from storage.doctor import defects
 from storage.export_key import known_key, named_key
 from storage.lease import IMPORTED
-from storage.migrations import make_indexes, make_text_indexes
-from storage.rows import exact_rows
 from storage.schema import Role
 from storage.snapshots import Reading
 from storage.store import Store
 from storage.tables import TABLES, WITH_VECTORS, tables_of
 from storage.transactions import Transaction
+from storage.upkeep import write_anew
 from tasks.runtime.runs import Counts, Run, recorded, store_of, vector_column
 
 from .imports import Imported
@@ -175,34 +173,17 @@ def _rows(files: Path, manifest: Manifest, name: str) -> Iterator[pl.DataFrame]:
 
 
 def _write(tx: Transaction, name: str, parts: Iterator[pl.DataFrame]) -> None:
-    """Put the rows in the place of a table's rows, as they are, and make its indexes; the run's own row stays.
+    """Put the rows in the place of a table's rows, as they are; the run's own row stays.
 
     Runs are marked as what came with an export. One that was under way where they come from was interrupted here:
     nobody is going to end it.
     """
-    if name == "runs":
-        state, owner = pl.col("state").replace("running", "interrupted"), pl.lit(IMPORTED).alias("owner")
-        for rows in parts:
-            tx.put_back(name, rows.with_columns(state, owner))
+    if name != "runs":
+        write_anew(tx, name, parts, lambda rows: rows)
         return
-    failed: list[Exception] = []
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        try:
-            for rows in parts:
-                yield from exact_rows(name, rows, tx.dims).to_batches()
-        except Exception as error:
-            failed.append(error)
-            raise
-
-    try:
-        tx.write_anew(name, pa.RecordBatchReader.from_batches(TABLES[name].schema(tx.dims), batches()))
-    except Exception:
-        if failed:
-            raise failed[0] from None  # LanceDB makes an error of its own of it
-        raise
-    make_text_indexes(tx, [name])
-    make_indexes(tx, name)
+    state, owner = pl.col("state").replace("running", "interrupted"), pl.lit(IMPORTED).alias("owner")
+    for rows in parts:
+        tx.put_back(name, rows.with_columns(state, owner))
 
 
 def _embedded(
@@ -210,7 +191,6 @@ def _embedded(
 ) -> Iterator[pl.DataFrame]:
     """The rows with a vector wherever they had one."""
     for rows in parts:
-        tx.stay()
         had = pl.when(pl.col(HAS_VECTOR)).then(0.0).alias("vector")
         texts = wording.of(name, rows.with_columns(had).select(READ.get(name) or OTHERS[name]))
         wanted = pl.select(pl.when(rows[HAS_VECTOR]).then(texts.fill_null("")).otherwise(pl.lit("")))

@@ -16,7 +16,6 @@ from slowwave.common.errors import Refused
 from slowwave.common.settings import ReembedSettings
 from slowwave.common.text import as_json, digest
 from slowwave.facts.searched_texts import READ, message_texts, texts_of
-from storage.lease import is_surely_dead
 from storage.rows import column_names, empty_frame, quoted
 from storage.snapshots import Reading, Snapshot, batches
 from storage.store import Store
@@ -26,7 +25,7 @@ from storage.upkeep import KIND, Staging, drop_staged, staged_hashes, write_anew
 from tasks.ingest.candidate_rows import CONVERSATIONS
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import EMBEDS, LONGEST_WAIT_FOR_A_MODEL_S
-from tasks.runtime.runs import Run, existing_store, vector_column
+from tasks.runtime.runs import Run, alive_runs, existing_store, vector_column
 
 PARTS = ("changes", "otherwise")
 HOLDING = " OR ".join(f"""{part} LIKE '%"vector"%'""" for part in PARTS)
@@ -152,9 +151,7 @@ def _lacking(reading: Reading, embedder: Embedder) -> dict[str, pl.DataFrame]:
 
 def check_alone(run: Run) -> None:
     """Raise `Refused` while another re-embedding of the namespace goes on: two would drop each other's work."""
-    running = existing_store(run).snapshot().frame("runs", "state = 'running' AND flow = 'reembed'", ["id", "owner"])
-    alive = [id_ for id_, owner in running.iter_rows() if id_ != run.id and not is_surely_dead(owner or "")]
-    if alive:
+    if alive := alive_runs(existing_store(run), f"flow = 'reembed' AND id != {quoted(run.id)}"):
         raise Refused(
             f"The namespace is being re-embedded by {', '.join(alive)}.",
             f"Wait until it has ended; if its machine is gone: slowwave runs {alive[0]} --end",

@@ -265,7 +265,6 @@ DRAFTS: Schema = {
     "made_at": _TIME,
 }
 
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _PARAGRAPH_END = re.compile(r"(\n[ \t]*\n\s*)")
 _NOT_PROSE = re.compile(r"\s*(?:[-*+•|>]|\d+[.)]\s|<|!\[|\[[^\]]*\]:)")
 _SUMMARY_CHARS = 300
@@ -303,7 +302,7 @@ def embedded_text(draft: Mapping[str, Any]) -> str:
 
 def summary_of(content: str, *, is_markdown: bool) -> str:
     """The first paragraph of prose, at most 300 characters of it; empty without prose."""
-    body = _FRONT_MATTER.sub("", content) if is_markdown else content
-    prose = (block.text for block in blocks(body.splitlines(), is_markdown=is_markdown) if block.kind == "prose")
+    found = blocks(_body(content.splitlines(), is_markdown), is_markdown=is_markdown)
+    prose = (block.text for block in found if block.kind == "prose")
     opening = " ".join(next((text for text in prose if not _NOT_PROSE.match(text)), "").split())
     return opening if len(opening) <= _SUMMARY_CHARS else f"{opening[: _SUMMARY_CHARS - 1]}…"
