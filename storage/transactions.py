@@ -19,7 +19,7 @@ from slowwave.common.errors import Fenced, StoreMismatch
 from .connection import answer, is_remote, query_of
 from .disk import begin_again, is_newest_on_disk, leap, manifest_on_disk
 from .lease import HeadRow, Lease
-from .row_steps import FEW, Change, RowStep, keep_step
+from .row_steps import FEW, Change, RowStep, keep_step, own_rows
 from .rows import IDS_PER_FILTER, MARK, ROW, exact_rows, id_filters, single_row, table_named, to_rows
 from .schema import Role
 from .snapshots import Place, Reading, Snapshot, tables_in_memory, version_gone
@@ -131,13 +131,14 @@ class Transaction(Reading):
         columns = self.handle(name).schema.names
         return pl.concat([self.frame(name, where, columns) for where in id_filters(list(ids))])
 
-    def rewrite(self, name: str, rows: pl.DataFrame) -> None:
+    def rewrite(self, name: str, ids: Sequence[str]) -> None:
         """Write rows, whole and with their stamps, once more as they are: in one piece behind the others."""
-        if len(rows):
-            for where in id_filters(rows["id"].to_list()):
+        own = own_rows(str(self._db.uri), name, self.versions[name], ids)
+        rows = pa.concat_tables(own) if own else exact_rows(name, self.whole_rows(name, ids), self.dims)
+        if rows.num_rows:
+            for where in id_filters(rows["id"].to_pylist()):
                 self._write(name, methodcaller("delete", where), [])
-            again = exact_rows(name, rows, self.dims)
-            self._write(name, methodcaller("add", again, on_bad_vectors=_on_bad_vectors(again)), [])
+            self._write(name, methodcaller("add", rows, on_bad_vectors=_on_bad_vectors(rows)), [])
 
     def delete(self, name: str, ids: Sequence[str] | pl.Series) -> None:
         """Remove rows by id."""
