@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 import polars as pl
@@ -115,6 +116,15 @@ def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
 def nothing(name: str, kind: pl.DataType, count: int) -> pl.Series:
     """A column without values."""
     return pl.Series(name, [None], kind).new_from_index(0, count)
+
+
+_EPOCH, _TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+
+
+def moment(at: datetime) -> pl.Expr:
+    """A time in an expression, as a number: of a datetime Polars makes a column first, which takes longer than most
+    questions about it."""
+    return pl.lit((at - _EPOCH) // _TICK).cast(TIME)
 
 
 def beside(pairs: pl.DataFrame, rows: pl.DataFrame, first: str = "a_id", second: str = "b_id") -> pl.DataFrame:

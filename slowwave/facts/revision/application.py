@@ -127,7 +127,7 @@ def _identified(rows: pl.DataFrame, now: datetime) -> pl.DataFrame:
     """The rows with ids; where two rules (a directive and a conflict) refused the same, one row is kept."""
     keys = rows.select("action", "subject_id", pl.col("ids_in").list.join(" ")).iter_rows()
     ids = pl.Series([timed_id("d", now, *key) for key in keys], dtype=pl.String)
-    stamped = rows.with_columns(id=ids, model=pl.col("model").replace("", None), at=pl.lit(now, dtype=frames.TIME))
+    stamped = rows.with_columns(id=ids, model=pl.col("model").replace("", None), at=frames.moment(now))
     return frames.conform(stamped.unique("id", keep="first", maintain_order=True), frames.DECISIONS)
 
 

@@ -294,7 +294,7 @@ def settle_flags(pending: pl.DataFrame, gone: pl.Series, now: datetime) -> pl.Da
     is_pending = (pl.col("kind") == KIND) & (pl.col("outcome") == PENDING)
     over = pl.any_horizontal(pl.col("a_id", "b_id").is_in(gone.implode()))
     return pending.filter(is_pending, over).with_columns(
-        outcome=pl.lit(SETTLED), decided_by=pl.lit("rule"), at=pl.lit(now, dtype=frames.TIME)
+        outcome=pl.lit(SETTLED), decided_by=pl.lit("rule"), at=frames.moment(now)
     )
 
 
@@ -306,8 +306,8 @@ def _flagged(found: pl.DataFrame, now: datetime) -> pl.DataFrame:
         kind=pl.lit(KIND),
         outcome=pl.lit(PENDING),
         decided_by=pl.lit("rule"),
-        at=pl.lit(now, dtype=frames.TIME),
-        expires_at=pl.lit(now + FLAG_STAYS, dtype=frames.TIME),
+        at=frames.moment(now),
+        expires_at=frames.moment(now + FLAG_STAYS),
     )
     return frames.conform(rows, frames.PAIR_DECISIONS)
 
