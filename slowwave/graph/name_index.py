@@ -69,7 +69,8 @@ class NameIndex:
     def damping(self) -> Numbers:
         """(n,) what BM25 holds against long texts."""
         usual = max(self.lengths.sum() / max(len(self.lengths), 1), 1.0)
-        return (_K1 * (1.0 - _B + _B * self.lengths / usual)).astype(np.float64)
+        against: Numbers = (_K1 * (1.0 - _B + _B * self.lengths / usual)).astype(np.float64)
+        return against
 
     def find(self, query: str, limit: int) -> NameHits:
         """At most `limit` entities: by words (BM25), or because one of their other names contains the whole query."""
