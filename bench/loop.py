@@ -19,6 +19,7 @@ from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
+from threading import Barrier, Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -267,10 +268,11 @@ OPENED: Mapping[str, Callable[[Path, Sequence[str]], Any]] = {
 
 def _together(store: Path, facts: Sequence[synthetic.FactText], seconds: float) -> Iterable[Figure]:
     context = get_context("spawn")
-    questions, until = [fact.question for fact in facts[:2_000]], time.time() + seconds + 20
-    with context.Pool(ASKERS + 1) as pool:
-        written = pool.apply_async(write_for, (str(store), until))
-        asked = [pool.apply_async(ask_for, (str(store), questions[n::ASKERS], until)) for n in range(ASKERS)]
+    questions = [fact.question for fact in facts[:2_000]]
+    with context.Manager() as manager, context.Pool(ASKERS + 1) as pool:
+        together = seconds, manager.Barrier(ASKERS + 1), manager.Event()
+        written = pool.apply_async(write_for, (str(store), *together))
+        asked = [pool.apply_async(ask_for, (str(store), questions[n::ASKERS], *together)) for n in range(ASKERS)]
         lines_at, undone_at = written.get()
         answers = [each.get() for each in asked]
     name = f"one writer, {ASKERS} askers, {len(facts):,} facts"
@@ -293,8 +295,8 @@ def _together(store: Path, facts: Sequence[synthetic.FactText], seconds: float) 
     yield Figure("loop", f"{name}: seen after they were undone", float(ghosts), "lines", 0.0, "lower")
 
 
-def write_for(uri: str, until: float) -> tuple[dict[str, float], dict[str, float]]:
-    """Writes lines, and undoes every fifth; returns when each line was there, and when it was gone."""
+def write_for(uri: str, seconds: float, ready: Barrier, done: Event) -> tuple[dict[str, float], dict[str, float]]:
+    """Writes lines once all are ready, and undoes every fifth; returns when each was there, and when it was gone."""
     from storage.store import Store
     from storage.undo import undo
 
@@ -302,8 +304,9 @@ def write_for(uri: str, until: float) -> tuple[dict[str, float], dict[str, float
     store = Store.open(uri)
     with OpenMemory.open(uri, settings=PATIENT) as memory:
         memory.recall("nothing")
-        number = 0
-        while time.time() < until - 5.0:
+        ready.wait()
+        number, until = 0, time.time() + seconds
+        while time.time() < until:
             line = f"{MARK}{number}"
             added = memory.add_observations(f"Writer {number % 7}", f"The code word of round {number} is {line}.")
             there[line] = time.time()
@@ -312,11 +315,12 @@ def write_for(uri: str, until: float) -> tuple[dict[str, float], dict[str, float
                 gone[line] = time.time()
             number += 1
             time.sleep(0.1)
+    done.set()
     return there, gone
 
 
 def ask_for(
-    uri: str, questions: Sequence[str], until: float
+    uri: str, questions: Sequence[str], seconds: float, ready: Barrier, done: Event
 ) -> tuple[list[float], dict[str, tuple[float, float]], set[str]]:
     """Asks in turn for what is stored and for the newest lines.
 
@@ -327,8 +331,9 @@ def ask_for(
     with OpenMemory.open(uri, settings=PATIENT, is_logged=False) as memory:
         for question in questions[:5]:
             memory.recall(question)
-        number, newest = 0, -1
-        while time.time() < until - 4.0:
+        ready.wait()
+        number, newest, until = 0, -1, time.time() + seconds + 1.0
+        while time.time() < until or not done.is_set():
             awaited = " ".join(f"{MARK}{newest + step}" for step in range(1, 6))
             query = questions[number % len(questions)] if number % 3 else awaited
             started = time.perf_counter()

@@ -22,8 +22,9 @@ from slowwave.common.types import Entity, FoundEntity, RankedEntity
 from slowwave.common.validity import MAX_CHAIN, live_sql
 from slowwave.facts.aspects import NO_KNOWLEDGE
 from slowwave.graph.graph import is_filed_elsewhere
-from slowwave.graph.name_index import NameIndex, index_names, query_words
+from slowwave.graph.name_index import NameIndex, index_names, query_words, with_more
 from storage.residents import Condition
+from storage.row_steps import RowStep
 from storage.rows import mentioning, quoted
 from storage.search import nearest
 from storage.snapshots import Reading, Snapshot
@@ -227,6 +228,7 @@ _WHOLE = Condition(
     ),
 )
 _ENTITY, _ALIAS = ("id", "name", "summary", "parent_entity_id"), ("entity_id", "alias_name")
+_OF_ENTITY = (*_ENTITY, "merged_into", "status")
 
 Vector = npt.NDArray[np.float32]
 
@@ -250,7 +252,7 @@ class EntitySearch:
         kept = self._kept(tables.versions) or self._followed(tables)
         if kept is None:
             entities, aliases = await tables.together(
-                tables.columns_of("entities", (*_ENTITY, "merged_into", "status")),
+                tables.columns_of("entities", _OF_ENTITY),
                 tables.columns_of("entity_aliases", _ALIAS),
             )
             entities = _listed(entities).select(_ENTITY)
@@ -271,23 +273,33 @@ class EntitySearch:
         return index[1] if index is not None and index[0] == _key(versions) else None
 
     def _followed(self, tables: Tables) -> NameIndexes | None:
-        """The index, if no commit since it was made changed what it has of an entity, or any other name."""
+        """The index with the entities that are new since it was made; None if anything else of names changed."""
         if self._index is None:
             return None
         before, made, known = self._index
-        steps = tables.steps(SEARCH_TABLES[0], before[0], tables.versions[SEARCH_TABLES[0]])
-        if steps is None or before[1:] != _key(tables.versions)[1:]:
+        changed, named = (
+            _written(tables.steps(name, version, tables.versions[name]), columns)
+            for name, version, columns in zip(SEARCH_TABLES, before, (_OF_ENTITY, _ALIAS), strict=True)
+        )
+        if changed is None or named is None:
             return None
-        for change in (change for step in steps for change in step.changes):
-            if isinstance(change, frozenset):
-                return None
-            rows = pl.DataFrame(pl.from_arrow(change))
-            if not {*_ENTITY, "merged_into", "status"} <= {*rows.columns}:
-                return None
-            listed = _listed(rows)
-            if len(listed) < len(rows) or any(known.get(row[0]) != row for row in listed.select(_ENTITY).iter_rows()):
-                return None
-        self._index = _key(tables.versions), made, known
+        new = {row[0]: row for row in _listed(changed).select(_ENTITY).iter_rows() if known.get(row[0]) != row}
+        aliases = tables.residents.get(SEARCH_TABLES[1])
+        if (
+            len(_listed(changed)) < len(changed)
+            or not new.keys().isdisjoint(known)
+            or not new.keys() >= {*named["entity_id"]}
+        ):
+            return None
+        if new and aliases is None:
+            return None
+        if new and aliases is not None:
+            entities = pl.DataFrame([*new.values()], dict.fromkeys(_ENTITY, pl.String), orient="row")
+            more = _indexed(entities, aliases.frame(aliases.places("entity_id", new), _ALIAS))
+            every = with_more(made.every, more.every)
+            made = NameIndexes(every, every if made.whole is made.every and more.whole is more.every
+                               else with_more(made.whole, more.whole))  # fmt: skip
+        self._index = _key(tables.versions), made, {**known, **new}
         return made
 
     def _keep(self, versions: Mapping[str, int], made: NameIndexes, entities: pl.DataFrame) -> NameIndexes:
@@ -298,6 +310,15 @@ class EntitySearch:
 def _listed(entities: pl.DataFrame) -> pl.DataFrame:
     """Those that are `LISTED`."""
     return entities.filter(pl.col("merged_into").is_null(), pl.col("status").ne_missing("archived"))
+
+
+def _written(steps: Sequence[RowStep] | None, columns: Sequence[str]) -> pl.DataFrame | None:
+    """These columns of the rows that steps wrote; None where they are not known, or rows went."""
+    changes = [change for step in steps or () for change in step.changes]
+    if steps is None or any(isinstance(each, frozenset) or not {*columns} <= {*each.column_names} for each in changes):
+        return None
+    parts = [pl.DataFrame(pl.from_arrow(each.select(columns))) for each in changes if not isinstance(each, frozenset)]
+    return pl.concat([pl.DataFrame(schema=dict.fromkeys(columns, pl.String)), *parts])
 
 
 def _indexed(entities: pl.DataFrame, aliases: pl.DataFrame) -> NameIndexes:

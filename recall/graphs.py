@@ -191,7 +191,7 @@ def _newest(changes: Sequence[Change]) -> tuple[pl.DataFrame, set[str]] | None:
     rows, ids = pl.DataFrame(schema=_NO_FACTS), set[str]()
     for change in changes:
         written = [*change] if isinstance(change, frozenset) else change["id"].to_pylist()
-        rows = rows.filter(~pl.col("id").is_in(written))
+        rows = rows.filter(~pl.col("id").is_in(written)) if len(rows) else rows
         if not isinstance(change, frozenset):
             if not {*_NO_FACTS} <= {*change.column_names}:
                 return None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lancedb import Session
     from lancedb.db import DBConnection
     from lancedb.query import AsyncQuery, AsyncQueryBase, AsyncTakeQuery
-    from lancedb.table import Table
+    from lancedb.table import AddResult, Table
     from pyarrow import fs
 
 # LanceDB without the client of REST services, which it imports and no store of ours uses. `lancedb` needs records
@@ -248,6 +248,25 @@ async def _put(queries: Sequence[AsyncQueryBase]) -> list[pa.Table]:
             return await query.to_arrow()
 
     return await asyncio.gather(*map(put, queries))
+
+
+def add_all(additions: Sequence[tuple[Table, pa.Table, str]]) -> list[AddResult]:
+    """Add rows to tables, to all of them at once; the third of each says what becomes of vectors that are no numbers.
+
+    An error is raised when all have ended.
+    """
+    from lancedb.background_loop import LOOP
+
+    done: list[AddResult] = LOOP.run(_added(additions))
+    return done
+
+
+async def _added(additions: Sequence[tuple[Table, pa.Table, str]]) -> list[AddResult]:
+    work = (table._table.add(rows, on_bad_vectors=bad) for table, rows, bad in additions)
+    ended = await asyncio.gather(*work, return_exceptions=True)
+    if errors := [each for each in ended if isinstance(each, BaseException)]:
+        raise errors[0]
+    return ended
 
 
 # Files on object storage, looked at with the same settings as LanceDB's: `storage_options`, then the environment.

@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -114,7 +114,7 @@ class Residents:
                 return self._state
             return self._state if self._state and self._follow(at, partial(own_steps, self._address)) else None
 
-    def written(self, name: str, version: int, ids: Iterable[str], columns: Sequence[str]) -> pl.DataFrame | None:
+    def written(self, name: str, version: int, ids: Sequence[str], columns: Sequence[str]) -> pl.DataFrame | None:
         """Those of the rows that are there in a version of any table, if this process wrote all of them last."""
         rows = own_rows(self._address, name, version, ids)
         if not rows:

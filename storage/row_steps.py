@@ -89,22 +89,22 @@ class _Written:
                 version = step.before
         return found[::-1] if version == before else None
 
-    def rows(self, address: str, name: str, version: int, ids: Iterable[str]) -> list[pa.Table] | None:
+    def rows(self, address: str, name: str, version: int, ids: Sequence[str]) -> list[pa.Table] | None:
         with self._lock:
             steps = [*self._steps.get((address, name), ())]
         if not steps or steps[-1][0].after != version or steps[-1][1] != manifest_on_disk(address, name, version):
             return None
-        wanted, found = {*ids}, []
+        wanted, found = {*ids}, dict[str, pa.Table]()
         for step, _ in reversed(steps):
             if step.after != version:
                 return None
             version = step.before
             for id_ in wanted & step.left.keys():
                 if (place := step.left[id_]) is not None:
-                    found.append(place[0].take([place[1]]))  # Polars reads no slice of vectors with nulls
+                    found[id_] = place[0].take([place[1]])  # Polars reads no slice of vectors with nulls
             wanted -= step.left.keys()
             if not wanted:
-                return found
+                return [found[id_] for id_ in ids if id_ in found]
         return None
 
 
@@ -126,8 +126,8 @@ def own_steps(address: str, name: str, before: int, after: int) -> list[RowStep]
     return [] if before == after else _written.between(address, name, before, after)
 
 
-def own_rows(address: str, name: str, version: int, ids: Iterable[str]) -> list[pa.Table] | None:
-    """Those of the rows that are there in a version, if this process wrote or removed each of them last."""
+def own_rows(address: str, name: str, version: int, ids: Sequence[str]) -> list[pa.Table] | None:
+    """Those of the rows that are there in a version, in this order, if this process wrote or removed each of them."""
     return _written.rows(address, name, version, ids)
 
 
@@ -138,10 +138,10 @@ def own_rows(address: str, name: str, version: int, ids: Iterable[str]) -> list[
 
 FEW = 64
 """Rows that a commit puts into a table at most, for these to be joined with those of others."""
-AT_ONCE = 16
+AT_ONCE = 32
 """Pieces of one size that are joined to one."""
-LEVELS = 3
-"""Sizes of joined pieces; the largest have some thousand rows and are left to `upkeep`."""
+LEVELS = 2
+"""Sizes of joined pieces; the largest have a thousand rows and are left to `upkeep`."""
 _WHILE_AT_IT = 4
 
 

@@ -113,7 +113,7 @@ class TablesInMemory(Protocol):
     def current(self, versions: Mapping[str, int]) -> Mapping[str, Resident] | None:
         """The tables at these versions; None where they are not in memory."""
 
-    def written(self, name: str, version: int, ids: Iterable[str], columns: Sequence[str]) -> pl.DataFrame | None:
+    def written(self, name: str, version: int, ids: Sequence[str], columns: Sequence[str]) -> pl.DataFrame | None:
         """Those of the rows that are there in a version of any table, if this process wrote all of them last."""
 
 

@@ -220,7 +220,7 @@ class Store:
         try:
             with self.commit(JOINING, JOINING, tx.now) as joining:
                 for name, ids in due.items():
-                    joining.rewrite(name, joining.whole_rows(name, ids))
+                    joining.rewrite(name, ids)
         except (LeaseBusy, Fenced, StoreMismatch) as error:
             log.info("small pieces stay as they are for now: %s", error)
 

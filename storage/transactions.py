@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from slowwave.common.errors import Fenced, StoreMismatch
 
-from .connection import answer, is_remote, query_of
+from .connection import add_all, answer, is_remote, query_of
 from .disk import begin_again, is_newest_on_disk, leap, manifest_on_disk
 from .lease import HeadRow, Lease
-from .row_steps import FEW, Change, RowStep, keep_step
+from .row_steps import FEW, Change, RowStep, keep_step, own_rows
 from .rows import IDS_PER_FILTER, MARK, ROW, exact_rows, id_filters, single_row, table_named, to_rows
 from .schema import Role
 from .snapshots import Place, Reading, Snapshot, tables_in_memory, version_gone
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from .residents import Resident
 
+T = TypeVar("T")
 _TRIES = 5
 LARGE = 10_000  # rows from which looking a few keys up is faster than comparing all
 
@@ -63,6 +64,7 @@ class Transaction(Reading):
         self.recovered: dict[str, tuple[int, int]] = {}
         self.missing: list[str] = []
         self._row_changes: dict[str, list[Change] | None] = {}  # of the rows of tables; None: not known row by row
+        self._waiting: dict[str, list[pa.Table]] = {}  # few rows to add, of several tables at once
         self._unseen: set[str] = set()  # tables that may be ahead of the head and are looked at when they are used
         self.rows = 0
 
@@ -84,8 +86,15 @@ class Transaction(Reading):
 
     def resident(self, name: str) -> Resident | None:
         """The table in memory, as long as this transaction has not written it."""
-        is_same = name not in self.hidden and self.versions.get(name) == self._lease.versions.get(name)
-        return self._in_memory.get(name) if is_same else None
+        is_same = name not in self._waiting and self.versions.get(name) == self._lease.versions.get(name)
+        return self._in_memory.get(name) if is_same and name not in self.hidden else None
+
+    def is_blank(self, name: str) -> bool:
+        """Whether nothing was ever written to the table, so that no query is needed."""
+        return name not in self._waiting and super().is_blank(name)
+
+    def _as_written(self, name: str, ids: Sequence[str], columns: Sequence[str] = ("id",)) -> pl.DataFrame | None:
+        return None if name in self._waiting else super()._as_written(name, ids, columns)
 
     @cached_property
     def _in_memory(self) -> Mapping[str, Resident]:
@@ -94,6 +103,7 @@ class Transaction(Reading):
     def handle(self, name: str) -> Table:
         """The table at its newest version, which is this transaction's own."""
         table_named(name)
+        self._add_waiting(name)
         self._used.add(name)
         return self._open(name)
 
@@ -131,13 +141,14 @@ class Transaction(Reading):
         columns = self.handle(name).schema.names
         return pl.concat([self.frame(name, where, columns) for where in id_filters(list(ids))])
 
-    def rewrite(self, name: str, rows: pl.DataFrame) -> None:
+    def rewrite(self, name: str, ids: Sequence[str]) -> None:
         """Write rows, whole and with their stamps, once more as they are: in one piece behind the others."""
-        if len(rows):
-            for where in id_filters(rows["id"].to_list()):
+        own = own_rows(str(self._db.uri), name, self.versions[name], ids)
+        rows = pa.concat_tables(own) if own else exact_rows(name, self.whole_rows(name, ids), self.dims)
+        if rows.num_rows:
+            for where in id_filters(rows["id"].to_pylist()):
                 self._write(name, methodcaller("delete", where), [])
-            again = exact_rows(name, rows, self.dims)
-            self._write(name, methodcaller("add", again, on_bad_vectors=_on_bad_vectors(again)), [])
+            self._write(name, methodcaller("add", rows, on_bad_vectors=_on_bad_vectors(rows)), [])
 
     def delete(self, name: str, ids: Sequence[str] | pl.Series) -> None:
         """Remove rows by id."""
@@ -224,8 +235,23 @@ class Transaction(Reading):
         self._add(name, rows)
 
     def _add(self, name: str, rows: pa.Table) -> None:
+        """Add rows whose keys are new: few of them wait until the table is read, or the transaction ends."""
         self.rows += rows.num_rows
-        self._write(name, methodcaller("add", rows, on_bad_vectors=_on_bad_vectors(rows)), [rows])
+        if rows.num_rows > FEW:
+            self._write(name, methodcaller("add", rows, on_bad_vectors=_on_bad_vectors(rows)), [rows])
+            return
+        self._note(name, [rows])
+        self._before(name)
+        self._waiting.setdefault(name, []).append(rows)
+
+    def _add_waiting(self, *names: str) -> None:
+        """Add the rows that wait for these tables, to all of them at once: one after the other takes as long as all."""
+        rows = {name: pa.concat_tables(self._waiting.pop(name)) for name in names if name in self._waiting}
+        if rows:
+            self._used.update(rows)
+            additions = [(self._open(name), new, _on_bad_vectors(new)) for name, new in rows.items()]
+            for name, done in zip(rows, self._written(lambda: add_all(additions)), strict=True):
+                self._step_to(name, int(done.version))
 
     def _those_there(self, name: str, ids: Sequence[str]) -> str:
         """A filter of those ids that are there, empty where none is: without a query where memory tells.
@@ -251,17 +277,23 @@ class Transaction(Reading):
 
     def _write(self, name: str, work: Callable[[Table], object], changes: Sequence[Change] | None = None) -> None:
         """One write of a table; `changes` are those of its rows, if they are known."""
-        self.stay()
         self._note(name, changes)
         self._before(name)
         table = self.handle(name)
+        done = self._written(lambda: work(table))
+        self._step_to(name, int(getattr(done, "version", None) or table.version))  # most writes tell where they led
+
+    def _written(self, work: Callable[[], T]) -> T:
+        """What a write gives; an error of which is that another writer took over, if one did."""
+        self.stay()
         try:
-            done = work(table)
+            return work()
         except (RuntimeError, ValueError, OSError) as error:
             if not self._row.is_current(self._lease):
                 raise Fenced("Another writer took over the namespace while this one wrote.", "Run it again.") from error
             raise
-        version = int(getattr(done, "version", None) or table.version)  # most writes tell where they led
+
+    def _step_to(self, name: str, version: int) -> None:
         if (moved := version - self.versions[name]) != 1:
             raise Fenced(
                 f"One write moved table {name} by {moved} versions: another writer is at work.", "Run it again."
@@ -359,6 +391,7 @@ class Transaction(Reading):
 
     def publish(self, kind: str) -> int:
         """Append the row of this commit and move the head; returns the commit's number."""
+        self._add_waiting(*self._waiting)
         row = {
             "id": f"c_{self.sequence:010d}",
             "sequence": self.sequence,

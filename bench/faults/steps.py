@@ -6,11 +6,13 @@ The product knows nothing of it: the methods of LanceDB that write, and the move
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -19,7 +21,7 @@ Moment = Literal["before", "during", "after"]
 MOMENTS: tuple[Moment, ...] = ("before", "during", "after")
 
 WRITES_OF_TABLES = (
-    "add", "delete", "update", "restore", "optimize", "create_index", "drop_index", "add_columns", "alter_columns",
+    "delete", "update", "restore", "optimize", "create_index", "drop_index", "add_columns", "alter_columns",
     "drop_columns", "cleanup_old_versions", "compact_files", "_do_merge",
 )  # fmt: skip
 WRITES_OF_DATABASES = ("create_table", "drop_table", "rename_table")
@@ -47,17 +49,21 @@ class Point:
 
 
 class Steps:
-    """The steps of this process as they happen; `after` is told each one that is done."""
+    """The steps of this process as they happen; `after` is told each one that is done and may have published something.
+
+    Additions publish nothing, and several may be under way at once.
+    """
 
     def __init__(self, dies_at: Point | None = None, after: Callable[[Step], None] | None = None) -> None:
         self.done: list[Step] = []
+        self._numbers = itertools.count()
         self._dies_at, self._after = dies_at, after
         self._inside = threading.local()
 
     def watch(self) -> None:
         """Wrap everything that writes, for the rest of this process."""
         from lancedb.db import LanceDBConnection
-        from lancedb.table import LanceTable
+        from lancedb.table import AsyncTable, LanceTable
 
         wrapped: Mapping[type, tuple[str, ...]] = {
             LanceTable: WRITES_OF_TABLES, LanceDBConnection: WRITES_OF_DATABASES, Path: MOVES,
@@ -65,6 +71,7 @@ class Steps:
         for owner, names in wrapped.items():
             for name in names:
                 setattr(owner, name, self._wrapped(getattr(owner, name), name.removeprefix("_do_")))
+        setattr(AsyncTable, "add", self._wrapped_addition(AsyncTable.add))  # noqa: B010 a method is not assigned to
 
     def _wrapped(self, write: Callable[..., Any], name: str) -> Callable[..., Any]:
         @functools.wraps(write)
@@ -79,20 +86,36 @@ class Steps:
 
         return step
 
+    def _wrapped_addition(
+        self, add: Callable[..., Coroutine[Any, Any, Any]]
+    ) -> Callable[..., Coroutine[Any, Any, Any]]:
+        @functools.wraps(add)
+        async def step(target: Any, *args: Any, **kwargs: Any) -> Any:
+            with self._counted(f"{target.name}.add"):
+                return await add(target, *args, **kwargs)
+
+        return step
+
     def _step(self, what: str, write: Callable[[], Any]) -> Any:
-        point = self._dies_at if self._dies_at and self._dies_at.step == len(self.done) else None
+        with self._counted(what):
+            result = write()
+        if self._after:
+            self._after(self.done[-1])
+        return result
+
+    @contextmanager
+    def _counted(self, what: str) -> Iterator[None]:
+        number = next(self._numbers)
+        point = self._dies_at if self._dies_at and self._dies_at.step == number else None
         if point and point.moment == "before":
             die()
         if point and point.moment == "during":
             threading.Timer(point.delay_s, die).start()
         start = time.perf_counter()
-        result = write()
+        yield
         if point:
             die()
         self.done.append(Step(what, time.perf_counter() - start))
-        if self._after:
-            self._after(self.done[-1])
-        return result
 
 
 def die() -> NoReturn:

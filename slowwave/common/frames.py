@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 import polars as pl
@@ -123,6 +124,15 @@ def with_ids(rows: pl.DataFrame, prefix: str, *key: str) -> pl.DataFrame:
     """The rows with deterministic ids, made of these columns."""
     ids = [row_id(prefix, *parts) for parts in rows.select(key).iter_rows()]
     return rows.with_columns(id=pl.Series(ids, dtype=pl.String))
+
+
+_EPOCH, _TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+
+
+def moment(at: datetime) -> pl.Expr:
+    """A time in an expression, as a number: of a datetime Polars makes a column first, which takes longer than most
+    questions about it."""
+    return pl.lit((at - _EPOCH) // _TICK).cast(TIME)
 
 
 def beside(pairs: pl.DataFrame, rows: pl.DataFrame, first: str = "a_id", second: str = "b_id") -> pl.DataFrame:

@@ -33,19 +33,21 @@ _WAS_TRUE = ("active", "superseded", "archived")
 
 def is_live(now: datetime) -> pl.Expr:
     """Active, still believed and still true at `now`."""
-    open_ended = pl.col("valid_to").is_null() | (pl.col("valid_to") > now)
+    open_ended = pl.col("valid_to").is_null() | (pl.col("valid_to") > frames.moment(now))
     return (pl.col("status") == "active") & pl.col("expired_at").is_null() & open_ended
 
 
 def as_of(t: datetime) -> pl.Expr:
     """True in the world at `t`, also if it ended since; retracted facts never were (S2-36)."""
-    open_ended = pl.col("valid_to").is_null() | (pl.col("valid_to") > t)
-    return pl.col("status").is_in(_WAS_TRUE) & (pl.col("valid_from") <= t) & open_ended
+    then = frames.moment(t)
+    open_ended = pl.col("valid_to").is_null() | (pl.col("valid_to") > then)
+    return pl.col("status").is_in(_WAS_TRUE) & (pl.col("valid_from") <= then) & open_ended
 
 
 def known_as_of(t: datetime) -> pl.Expr:
     """Believed by the store at `t`: the second time axis. Needs the stamp `created_at`."""
-    return (pl.col("created_at") <= t) & (pl.col("expired_at").is_null() | (pl.col("expired_at") > t))
+    then = frames.moment(t)
+    return (pl.col("created_at") <= then) & (pl.col("expired_at").is_null() | (pl.col("expired_at") > then))
 
 
 def live_sql(now: datetime) -> str:

@@ -53,7 +53,12 @@ def word_sets(texts: pl.Series) -> pl.Series:
 
 def words_of(text: pl.Expr) -> pl.Expr:
     """The words of a text in lower case, numbers among them, as a list; `segmented` where a script has no spaces."""
-    return text.map_elements(segmented, pl.String).str.to_lowercase().str.replace_all("’", "'").str.extract_all(_WORD)
+    return (
+        text.map_elements(segmented, pl.String)
+        .str.to_lowercase()
+        .str.replace_all("’", "'", literal=True)
+        .str.extract_all(_WORD)
+    )
 
 
 def without_ending(word: str, least: int) -> str:

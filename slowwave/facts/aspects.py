@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 
 import polars as pl
@@ -39,6 +40,10 @@ class Aspect:
 TAXONOMY = tuple(Aspect(slug, *row.split(" / ")) for slug, row in table_of("aspects").items())
 SLUGS: tuple[str, ...] = tuple(aspect.slug for aspect in TAXONOMY)
 BY_SLUG: Mapping[str, Aspect] = MappingProxyType({aspect.slug: aspect for aspect in TAXONOMY})
+_STEMS = sorted({stem for each in TAXONOMY for stem in each.stems.split("|")}, key=len, reverse=True)
+_ANY_STEM = rf"\b(?:{'|'.join(_STEMS)})"
+"""The longest stem at each beginning of a word. One pattern for all aspects: Polars keeps 32 of those it has read, and
+reads all others anew with each call."""
 _ORDER = pl.DataFrame({"slug": SLUGS, "place": range(len(SLUGS))})
 USUAL = AspectSettings()
 _DIGITS = 9  # beyond them floating-point sums differ
@@ -59,17 +64,18 @@ def classify(facts: pl.DataFrame) -> pl.Series:
     Reads `predicate`, `subject_type`, `object_type`, `kind` and `statement`, if present.
     """
     read = [c for c in ("predicate", "subject_type", "object_type", "kind", "statement") if c in facts.columns]
-    words = facts.select(
-        pl.concat_str(read, separator=" . ", ignore_nulls=True)
-        .str.replace_all("_", " ")
-        .str.replace_all("’", "'")
-        .alias("words")
-    )
-    hits = [
-        pl.when(pl.col("words").str.contains(rf"(?i)\b(?:{aspect.stems})")).then(pl.lit(aspect.slug))
-        for aspect in TAXONOMY
+    text = pl.concat_str(read, separator=" . ", ignore_nulls=True).str.to_lowercase()
+    plain = text.str.replace_all("_", " ", literal=True).str.replace_all("’", "'", literal=True)
+    found = facts.select(stems=plain.str.extract_all(_ANY_STEM))["stems"]
+    return pl.Series("slugs", [_slugs_of(tuple(stems or ())) for stems in found.to_list()], dtype=frames.TEXTS)
+
+
+@lru_cache(4_096)
+def _slugs_of(stems: tuple[str, ...]) -> list[str]:
+    """The slugs of texts with these stems, in taxonomy order: of a word that begins with two stems, both count."""
+    return [
+        each.slug for each in TAXONOMY if any(stem.startswith(own) for own in each.stems.split("|") for stem in stems)
     ]
-    return words.select(slugs=pl.concat_list(hits).list.drop_nulls())["slugs"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,8 +46,8 @@ class NameHits:
 class NameIndex:
     """n entities, ids sorted, and where each of w words occurs: `places[starts[j]:starts[j + 1]]`, with `counts`.
 
-    A count is 10 for each time in the name and 1 for each in the summary; `damping`, (n,), is what BM25 holds against
-    long texts. `names` are their other names, one a line, that begin at `lines` and are names of `owners`.
+    A count is 10 for each time in the name and 1 for each in the summary; `lengths`, (n,), are the words of each.
+    `names` are their other names, one a line, that begin at `lines` and are names of `owners`.
     """
 
     ids: pl.Series
@@ -55,7 +55,7 @@ class NameIndex:
     starts: Offsets
     places: Places
     counts: Numbers
-    damping: Numbers
+    lengths: Offsets
     names: str
     lines: Offsets
     owners: Places
@@ -64,6 +64,13 @@ class NameIndex:
     def listed(self) -> list[str]:
         """`ids` as a list."""
         return self.ids.to_list()
+
+    @cached_property
+    def damping(self) -> Numbers:
+        """(n,) what BM25 holds against long texts."""
+        usual = max(self.lengths.sum() / max(len(self.lengths), 1), 1.0)
+        against: Numbers = (_K1 * (1.0 - _B + _B * self.lengths / usual)).astype(np.float64)
+        return against
 
     def find(self, query: str, limit: int) -> NameHits:
         """At most `limit` entities: by words (BM25), or because one of their other names contains the whole query."""
@@ -127,10 +134,51 @@ def index_names(entities: pl.DataFrame, aliases: pl.DataFrame) -> NameIndex:
     counts = np.add.reduceat(_COLUMN_WEIGHTS[coded % 2], first) if len(first) else np.zeros(0)
     starts = np.concatenate(([0], np.cumsum(np.bincount(words, minlength=len(distinct)))))
     lengths = np.bincount(numbered["place"].to_numpy(), minlength=len(own))
-    damping = (_K1 * (1.0 - _B + _B * lengths / max(len(numbered) / max(len(own), 1), 1.0))).astype(np.float64)
     return NameIndex(
-        own["id"], distinct.to_list(), starts, places.astype(np.int32), counts, damping, *_other(own, aliases)
+        own["id"], distinct.to_list(), starts, places.astype(np.int32), counts, lengths, *_other(own, aliases)
     )
+
+
+def with_more(known: NameIndex, new: NameIndex) -> NameIndex:
+    """The index of the entities of both, of which none is in both: what `index_names` makes of all of them.
+
+    Nothing is taken apart again, so that a few more cost little.
+    """
+    before = known.ids.search_sorted(new.ids).to_numpy().astype(np.int64)
+    places = _moved(before, len(known.ids)), before + np.arange(len(before))  # by index: where its entities are now
+    slots = np.array([bisect_left(known.words, word) for word in new.words], np.int64)
+    is_new = np.array(
+        [known.words[slot : slot + 1] != [word] for word, slot in zip(new.words, slots, strict=True)], bool
+    )
+    words = _moved(slots[is_new], len(known.words)), slots + np.cumsum(is_new) - is_new
+    sizes = np.zeros(len(known.words) + int(is_new.sum()), np.int64)
+    for index, numbers in zip((known, new), words, strict=True):
+        sizes[numbers] += np.diff(index.starts)
+    width = len(known.ids) + len(new.ids)
+    mine, theirs = (
+        np.repeat(numbers * width, np.diff(index.starts)) + own[index.places]
+        for index, numbers, own in zip((known, new), words, places, strict=True)
+    )
+    at = np.searchsorted(mine, theirs)
+    owners = [own[index.owners] for index, own in zip((known, new), places, strict=True)]
+    lines = [np.array(index.names.split("\n") if len(index.owners) else [], object) for index in (known, new)]
+    line = np.searchsorted(owners[0], owners[1])
+    return NameIndex(
+        pl.concat([known.ids, new.ids]).sort(),
+        sorted([*known.words, *(word for word, fresh in zip(new.words, is_new, strict=True) if fresh)]),
+        np.concatenate(([0], np.cumsum(sizes))),
+        np.insert(places[0][known.places], at, places[1][new.places]).astype(np.int32),
+        np.insert(known.counts, at, new.counts),
+        np.insert(known.lengths, before, new.lengths),
+        *_as_lines(np.insert(lines[0], line, lines[1]).tolist()),
+        np.insert(owners[0], line, owners[1]).astype(np.int32),
+    )
+
+
+def _moved(before: Offsets, count: int) -> Offsets:
+    """(count,) where rows are once others stand before those that `before` names, in order."""
+    rows = np.arange(count)
+    return rows + np.searchsorted(before, rows, "right")
 
 
 def words_of(texts: pl.Series) -> pl.Series:
@@ -162,12 +210,13 @@ def _other(entities: pl.DataFrame, aliases: pl.DataFrame) -> tuple[str, Offsets,
     named = aliases.select(id="entity_id", name=folded(aliases["alias_name"]).str.replace_all(r"\s+", " "))
     other = named.join(places, on="id").filter(pl.col("name") != pl.col("own")).unique(["id", "name"])
     other = other.sort("place", "name")
-    ends = np.cumsum(other["name"].str.len_chars().to_numpy().astype(np.int64) + 1)
-    return (
-        "\n".join(other["name"]),
-        np.concatenate(([0], ends[:-1])).astype(np.int64),
-        other["place"].cast(pl.Int32).to_numpy(),
-    )
+    return *_as_lines(other["name"].to_list()), other["place"].cast(pl.Int32).to_numpy()
+
+
+def _as_lines(names: list[str]) -> tuple[str, Offsets]:
+    """The names, one a line, and where each begins."""
+    ends = np.cumsum([len(name) + 1 for name in names], dtype=np.int64)
+    return "\n".join(names), np.concatenate(([0], ends[:-1])).astype(np.int64)
 
 
 # Seeds: the entities at which walks begin, by how well a query's words name them and how connected they are.

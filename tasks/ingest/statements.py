@@ -108,7 +108,7 @@ def _met(reading: Reading, entity: Mapping[str, Any], now: datetime) -> Target:
     seen_at = entity["last_seen_at"]
     is_same = entity["status"] != "archived" and seen_at is not None and seen_at.date() >= now.date()
     row = reading.by_ids("entities", [] if is_same else [entity["id"]], lasting_columns("entities"))
-    seen = revived(row).with_columns(last_seen_at=pl.lit(now, dtype=frames.TIME))
+    seen = revived(row).with_columns(last_seen_at=frames.moment(now))
     names = {"window": [0], "canonical_name": [normalise_name(entity["name"])], "entity_id": [entity["id"]]}
     names_in_use = pl.DataFrame({**names, "entity_type": [entity["entity_type"]]})
     vectorless = frames.empty({"id": frames.TEXT, "text": frames.TEXT})

@@ -68,7 +68,9 @@ def near_candidates(
     """
     is_late = _is_late(reading, passed, messages)
     neighbours = _neighbours(reading, vectors, now)
-    neighbours = _telling(reading, neighbours, passed, directives, settings, revise, is_flagged=alike is None)
+    neighbours, elsewhere = _by_subject(
+        reading, neighbours, passed, directives, settings, revise, is_flagged=alike is None
+    )
     predicates = reading.frame("predicates")
     ending = directives.filter(pl.col("known_id").is_null() | pl.col("action").is_in(_ENDING))
     directed = passed.filter(pl.col("id").is_in(ending["candidate_id"].implode()))
@@ -95,6 +97,7 @@ def near_candidates(
         predicates=predicates,
         directives=stored,
         flags=_pending_contradictions(reading, facts["id"]),
+        elsewhere=elsewhere.select(*NEIGHBOURS),
         alike=alike,
     )
 
@@ -193,27 +196,25 @@ def _worded_the_same(reading: Reading, hashes: pl.Series) -> pl.Series:
     return pl.concat(reading.meeting(name, "statement_hash", hashes, ever_active, ["id"])["id"] for name in FACT_TABLES)
 
 
-def _telling(
+def _by_subject(
     reading: Reading, neighbours: pl.DataFrame, passed: pl.DataFrame, directives: pl.DataFrame,
     settings: EvaluateSettings, revise: ReviseSettings, *, is_flagged: bool,
-) -> pl.DataFrame:  # fmt: skip
-    """The neighbours that can decide anything: near enough, perhaps named or, for flags, about the same subject.
+) -> tuple[pl.DataFrame, pl.DataFrame]:  # fmt: skip
+    """The neighbours that can decide anything: about the same, near enough or to be flagged, or perhaps named.
 
-    In a large memory every candidate has five neighbours and hardly one of these.
+    And the near ones about other things, of which nothing more need be known: they are only related. In a large memory
+    every candidate has five neighbours and hardly one that decides.
     """
-    near = pl.col("cosine") >= min(settings.related_cosine, revise.revision_cosine)
-    naming = directives.filter(pl.col("known_id").is_null())["candidate_id"]
-    stays = near | ~pl.col("is_stored") | pl.col("candidate_id").is_in(naming.implode())
-    far = neighbours.filter(~stays)
-    if far.is_empty() or not is_flagged:
-        return neighbours.filter(stays)
     ends = ["owner_entity_id", "subject_id"]
-    about = reading.by_ids("facts", far["fact_id"].unique(), ["id", *ends])
-    ours = passed.select(ends)
-    same = pl.any_horizontal(pl.col(end).is_in(ours[end].drop_nulls().implode()) for end in ends)
-    return pl.concat(
-        [neighbours.filter(stays), far.join(about.filter(same), left_on="fact_id", right_on="id", how="semi")]
-    )
+    stored = neighbours.filter("is_stored")["fact_id"].unique()
+    ours = [(end, passed[end].drop_nulls().implode()) for end in ends]
+    about = reading.by_ids("facts", stored, ["id", *ends])
+    same = about.filter(pl.any_horizontal(pl.col(end).is_in(ids) for end, ids in ours))["id"]
+    naming = directives.filter(pl.col("known_id").is_null())["candidate_id"]
+    is_near = pl.col("cosine") >= min(settings.related_cosine, revise.revision_cosine)
+    is_told = pl.col("fact_id").is_in(same.implode()) & (is_near | pl.lit(is_flagged))
+    decides = is_told | ~pl.col("is_stored") | pl.col("candidate_id").is_in(naming.implode())
+    return neighbours.filter(decides), neighbours.filter(~decides & is_near)
 
 
 def _named(reading: Reading, directives: pl.DataFrame, is_late: bool, now: datetime) -> pl.DataFrame:

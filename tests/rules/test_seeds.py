@@ -18,6 +18,7 @@ from slowwave.graph.name_index import (
     index_names,
     query_words,
     structural_scores,
+    with_more,
     words_of,
 )
 
@@ -99,6 +100,29 @@ def test_s2_26_exactly_those_are_found_of_which_every_word_is_a_beginning(
         id_ for id_, own in held.items() if asked and all(any(one.startswith(word) for one in own) for word in asked)
     }
     assert {*found(index(entities), " ".join(query))} == expected
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.text("abé ", max_size=6),
+            st.none() | st.text("abé ", max_size=9),
+            st.text("ab ", max_size=4),
+            st.booleans(),
+        ),
+        max_size=8,
+    )
+)
+def test_an_index_with_more_entities_is_that_of_all(rows: list[tuple[str, str | None, str, bool]]) -> None:
+    def of(chosen: list[int]) -> NameIndex:
+        entities = {f"e_{n * 7 % 11}": rows[n][:2] for n in chosen}
+        return index(entities, **{f"e_{n * 7 % 11}": rows[n][2] for n in chosen})
+
+    known, new = ([n for n, row in enumerate(rows) if row[3] is is_new] for is_new in (False, True))
+    joined, whole = with_more(of(known), of(new)), of([*known, *new])
+    for name in ("listed", "words", "starts", "places", "counts", "lengths", "damping", "names", "lines", "owners"):
+        one, other = np.array(getattr(joined, name)), np.array(getattr(whole, name))
+        assert one.tolist() == other.tolist(), name
 
 
 # Seeds (S2-27 … S2-29)

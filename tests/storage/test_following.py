@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stores import as_another_process, fact
 
-from storage import following, residents, snapshots, vectors
+from storage import following, residents, row_steps, snapshots, vectors
 from storage.following import Residents, State, WarmTables
 from storage.residents import Condition, Resident, ResidentSpec
 from storage.rows import id_filters
@@ -164,6 +164,8 @@ def test_after_any_history_memory_answers_as_a_fresh_process_does(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(residents, "NEWEST", 3)
         patch.setattr(residents, "NEWER", 6)
+        patch.setattr(row_steps, "AT_ONCE", 2)
+        patch.setattr(row_steps, "_WHILE_AT_IT", 1)
         store = Store.open(str(place))
         do(store, "put", [*range(12)], 0)
         reader = Reader(store)

@@ -108,14 +108,15 @@ def test_what_is_read_decides_as_all_that_is_known_would(
     assert believed(stored) == believed(whole)
 
 
-def test_of_neighbours_only_those_are_read_that_are_near_or_about_the_same_or_may_be_named(
+def test_of_neighbours_only_those_are_read_that_are_about_the_same_or_may_be_named(
     new_store: Callable[[], Store],
 ) -> None:
     memory = StoredMemory(new_store())
     near, far = [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]
     with memory.store.commit("r", "test") as tx:
         rows = [
-            {"id": "near", "subject_id": "e_other", "vector": near},
+            {"id": "near", "subject_id": "e_anna", "vector": near},
+            {"id": "beside", "subject_id": "e_other", "vector": near},
             {"id": "far", "subject_id": "e_other", "vector": far},
             {"id": "owned", "subject_id": "e_other", "owner_entity_id": "e_anna", "vector": far},
         ]
@@ -126,12 +127,12 @@ def test_of_neighbours_only_those_are_read_that_are_near_or_about_the_same_or_ma
     vectors = passed.select("id", "scope", vector=pl.lit(near, dtype=pl.Array(pl.Float32, 4)))
     own = memory.messages.join(passed, left_on="id", right_on="message_id", how="semi")
 
-    def read(directives: pl.DataFrame) -> set[str]:
+    def read(directives: pl.DataFrame) -> tuple[set[str], set[str]]:
         given_ = passed, vectors, directives, own, memory.settings, memory.revise, memory.now
         found = surroundings.near_candidates(memory.store.snapshot(), *given_)
         assert set(found.neighbours["fact_id"]) == set(found.facts["id"])
-        return set(found.facts["id"])
+        return set(found.facts["id"]), set(found.elsewhere["fact_id"])
 
-    assert read(candidates.directives.clear()) == {"near", "owned"}
+    assert read(candidates.directives.clear()) == ({"near", "owned"}, {"beside"})
     naming = pl.DataFrame({"candidate_id": passed["id"], "object": ["emacs"], "action": ["supersede"]})
-    assert read(frames.conform(naming, DIRECTIVES)) == {"near", "owned", "far"}
+    assert read(frames.conform(naming, DIRECTIVES)) == ({"near", "beside", "owned", "far"}, set())

@@ -193,6 +193,8 @@ def contained_pairs(
     `codes` (n,) are the numbers of the groups. The earlier of two equals is the shorter. A text without words is
     contained in every longer one (S0-03).
     """
+    if not _has_much_longer(texts, codes, thresholds.length_ratio, first_new):
+        return pl.DataFrame(schema={"a": pl.UInt32(), "b": pl.UInt32()})
     words = pl.DataFrame({"words": word_sets(texts)}).with_row_index("row")
     count = words["words"].list.len().cast(pl.Int64)
     sizes = words.select("row", group=pl.Series(codes), length=texts.cast(pl.String).str.len_chars().cast(pl.Int64),
@@ -212,6 +214,16 @@ def contained_pairs(
     known = pairs.unique().join(words, on="row").join(words, left_on="row_b", right_on="row", suffix="_b")
     enough = known.filter(pl.col("words").list.set_intersection("words_b").list.len() >= pl.col("needed"))
     return enough.select(a=pl.min_horizontal("row", "row_b"), b=pl.max_horizontal("row", "row_b"))
+
+
+def _has_much_longer(texts: pl.Series, codes: np.ndarray, ratio: float, first_new: int) -> bool:
+    """Whether among these rows is a new one, and another of its group of which one is that much longer."""
+    lengths, new = texts.str.len_chars().fill_null(0).to_numpy().clip(1), slice(first_new, None)
+    if len(lengths[new]) * len(lengths) > _BLOCK:
+        return True  # most likely, and not worth a look
+    one, other = lengths[new, None], lengths[None, :]
+    is_longer = np.maximum(one, other) / np.minimum(one, other) >= ratio
+    return bool((is_longer & (codes[new, None] == codes[None, :])).any())
 
 
 def _is_longer(thresholds: SimilarityThresholds, first_new: int) -> pl.Expr:

@@ -59,6 +59,8 @@ def similar_observations(
         ]
     )
     pairs = found.filter(pl.Series(vectors[found["b"].to_numpy()].any(axis=1), dtype=pl.Boolean))
+    if pairs.is_empty():
+        return pl.DataFrame(schema=ALIKE)
     a, b = pairs["a"], pairs["b"]
     share = word_overlap(rows["text"].gather(a), rows["text"].gather(b))["containment"]
     alike = {"id": rows["id"].gather(b), "target_id": rows["id"].gather(a), "cosine": pairs["cosine"], "share": share}

@@ -98,7 +98,7 @@ def decision_rows(
     by_rule = pl.concat([created, reasserted])
     keys = by_rule.select("action", "subject_id", "ids_in").iter_rows()
     ids = pl.Series("id", [timed_id("d", now, *key) for key in keys], dtype=pl.String)
-    stamped = by_rule.with_columns(ids, decided_by=pl.lit("rule"), at=pl.lit(now, dtype=frames.TIME))
+    stamped = by_rule.with_columns(ids, decided_by=pl.lit("rule"), at=frames.moment(now))
     rows = pl.concat([frames.conform(stamped, frames.DECISIONS).select(*frames.DECISIONS), decision_frame(decisions)])
     return rows.unique("id", keep="first", maintain_order=True)  # a directive and a conflict may have refused the same
 
@@ -109,7 +109,7 @@ class Surroundings:
 
     `facts`: rows with a candidate's id, statement_hash, subject or directive's known_id, and its neighbours, of any
     status. `evidence`: FACT_EVIDENCE of those facts. `neighbours`: (candidate_id, fact_id, cosine) to facts and among
-    candidates.
+    candidates; `elsewhere`: the same to live facts about other things, which can be related and nothing more.
     `entities`, `aliases`: of the subjects and objects. `lineage`: steps from those facts. `predicates`: learned rows.
     `directives`: DIRECTIVES of those facts and of rejected candidates that repeat them (which are in `facts` too).
     `flags`: PAIR_DECISIONS of facts that contradict them. `alike`: ALIKE of the candidates with live facts and
@@ -125,6 +125,7 @@ class Surroundings:
     predicates: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PREDICATES))
     directives: pl.DataFrame = field(default_factory=lambda: frames.empty(DIRECTIVES))
     flags: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PAIR_DECISIONS))
+    elsewhere: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=NEIGHBOURS))
     alike: pl.DataFrame | None = None
 
 
@@ -189,8 +190,12 @@ def plan_application(
     undecided = _undecided(passed, near.facts, messages)
     past, fresh = undecided.filter(is_past(now)), undecided.filter(~is_past(now))
     single = single_valued(fresh["predicate"], near.predicates)
-    if past.is_empty() and _stand_alone(fresh, directives, near, single, settings, revise):
-        return _all_created(fresh, others, batches, near, settings, now)
+    if past.is_empty():
+        pairs = pairs_of(fresh, others, near.neighbours)
+        least = min(settings.reassert_cosine, revise.revision_cosine)
+        close = _about_one_subject(pairs.filter(pl.col("cosine") >= least), fresh, others)
+        if not len(close) and _stand_alone(fresh, directives, near, single, revise):
+            return _all_created(fresh, others, pairs, batches, near, settings, now)
     spared = frozenset[str]()
     while True:
         unfolded, around = replay_evidence(fresh, others, near.facts, near.evidence, single, spared)
@@ -212,7 +217,8 @@ def plan_application(
     staying = created.filter(~is_past(now))
     live = others.filter(pl.col("is_live") & ~pl.col("id").is_in(gone))
     alike = None if near.alike is None else _of_staying(near.alike, passed["id"], staying["id"], gone)
-    found = find_flags(staying, live, pairs, settings, alike)
+    elsewhere = near.elsewhere.filter(~pl.col("fact_id").is_in(gone))
+    found = find_flags(staying, live, pairs, settings, alike, elsewhere)
     flags = created.select("id").join(found, on="id", how="left", maintain_order="left")
     evidence = evidence_rows(fresh, duplicates, near.evidence, near.facts, again)
     going_on, everyone = (
@@ -257,22 +263,31 @@ def _of_staying(
     return alike.filter(is_there & pl.col("id").is_in(staying.implode()))
 
 
+def _about_one_subject(pairs: pl.DataFrame, fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    """The pairs (id, target_id, cosine) of which one may repeat or revise the other: of one scope and subject."""
+    if pairs.is_empty():
+        return pairs
+    key = ["scope", "subject_id"]
+    both = pl.concat([part.select("id", *key) for part in (fresh, others)])
+    sides = pairs.join(fresh.select("id", *key), on="id")
+    return sides.join(both, left_on=["target_id", *key], right_on=["id", *key], how="semi", nulls_equal=True)
+
+
 def _stand_alone(
     fresh: pl.DataFrame,
     directives: pl.DataFrame,
     near: Surroundings,
     single: frozenset[str],
-    settings: EvaluateSettings,
     revise: ReviseSettings,
 ) -> bool:
     """Whether nothing known can decide about the candidates, nor one of them about another: each becomes a fact.
 
-    No directive, relation with one object, statement in the same words, near neighbour, or evidence that is later.
+    No directive, relation with one object, statement in the same words, or evidence that is later; and, which the
+    caller has looked at, nothing near about the same subject.
     """
     first = fresh["said_at"].min()
     if not isinstance(first, datetime):
         return False
-    least = min(settings.reassert_cosine, revise.revision_cosine)
     rows = frames.conform(near.facts, frames.FACTS)
     hashes = fresh["statement_hash"]
     return not (
@@ -284,7 +299,6 @@ def _stand_alone(
         or rows["suspect_of"].count()
         or hashes.n_unique() < len(hashes)
         or hashes.is_in(rows["statement_hash"].implode()).any()
-        or (near.neighbours["cosine"] >= least).any()
         or (near.evidence["occurred_at"] > first).any()
         or near.evidence["fact_id"].is_in(fresh["id"].implode()).any()
     )
@@ -293,13 +307,14 @@ def _stand_alone(
 def _all_created(
     fresh: pl.DataFrame,
     others: pl.DataFrame,
+    pairs: pl.DataFrame,
     batches: pl.DataFrame,
     near: Surroundings,
     settings: EvaluateSettings,
     now: datetime,
 ) -> ApplicationPlan:
     """Each candidate as a fact beside those that are known, flagged where it looks like one of them."""
-    flags = find_flags(fresh, others.filter("is_live"), pairs_of(fresh, others, near.neighbours), settings, near.alike)
+    flags = find_flags(fresh, others.filter("is_live"), pairs, settings, near.alike, near.elsewhere)
     none = pl.DataFrame(schema=DUPLICATES)
     facts = frames.conform(_decided(fresh, none, flags), frames.FACTS)
     return ApplicationPlan(

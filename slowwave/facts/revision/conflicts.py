@@ -296,12 +296,12 @@ def settle_flags(pending: pl.DataFrame, gone: pl.Series, now: datetime) -> pl.Da
     is_pending = (pl.col("kind") == KIND) & (pl.col("outcome") == PENDING)
     over = pl.any_horizontal(pl.col("a_id", "b_id").is_in(gone.implode()))
     return pending.filter(is_pending, over).with_columns(
-        outcome=pl.lit(SETTLED), decided_by=pl.lit("rule"), at=pl.lit(now, dtype=frames.TIME)
+        outcome=pl.lit(SETTLED), decided_by=pl.lit("rule"), at=frames.moment(now)
     )
 
 
 def _flagged(found: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    return _pending(found, KIND, now).with_columns(expires_at=pl.lit(now + FLAG_STAYS, dtype=frames.TIME))
+    return _pending(found, KIND, now).with_columns(expires_at=frames.moment(now + FLAG_STAYS))
 
 
 def _pending(found: pl.DataFrame, kind: str, now: datetime) -> pl.DataFrame:
@@ -312,7 +312,7 @@ def _pending(found: pl.DataFrame, kind: str, now: datetime) -> pl.DataFrame:
             kind=pl.lit(kind),
             outcome=pl.lit(PENDING),
             decided_by=pl.lit("rule"),
-            at=pl.lit(now, dtype=frames.TIME),
+            at=frames.moment(now),
         )
     )
     return frames.conform(frames.with_ids(rows, "pd", "a_id", "b_id", "kind"), frames.PAIR_DECISIONS)

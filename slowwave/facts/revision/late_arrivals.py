@@ -265,7 +265,7 @@ def stored_directives(directives: pl.DataFrame, speakers: pl.DataFrame) -> pl.Da
 
 def is_past(now: datetime) -> pl.Expr:
     """Whether the fact had ended at `now`."""
-    return (pl.col("valid_to") <= now).fill_null(False)
+    return (pl.col("valid_to") <= frames.moment(now)).fill_null(False)
 
 
 def settle_past(

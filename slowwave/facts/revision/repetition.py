@@ -210,21 +210,26 @@ def find_flags(
     pairs: pl.DataFrame,
     settings: EvaluateSettings,
     alike: pl.DataFrame | None = None,
+    elsewhere: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """(id, similar_to_id, similarity_score, related_id) of candidates that stay.
 
     Similar (S0-02): a fact of the same owner and scope, by cosine, by contained words, or the same edge in other words
-    (S2-13); or what the caller found `alike` (ALIKE). Related (S4-21): the nearest other fact of the scope.
+    (S2-13); or what the caller found `alike` (ALIKE). Related (S4-21): the nearest other fact of the scope, which may
+    be one of `elsewhere` (NEIGHBOURS) too.
     """
-    if len(fresh) == 1 and others.is_empty() and (alike is None or alike.is_empty()):
+    further = pl.DataFrame(schema=NEIGHBOURS) if elsewhere is None else elsewhere
+    if len(fresh) == 1 and others.is_empty() and further.is_empty() and (alike is None or alike.is_empty()):
         none = {"similar_to_id": pl.String, "similarity_score": pl.Float64, "related_id": pl.String}
         return fresh.select("id", *(pl.lit(None, dtype=kind).alias(name) for name, kind in none.items()))
     columns = "id place scope owner_entity_id subject_id predicate object_key edge_type kind statement".split()
     everyone = pl.concat([part.select(columns) for part in (fresh, others)])
     near = _in_place(everyone, pairs)
     options = _alike(everyone, near, settings) if alike is None else alike
+    beyond = further.select(id="candidate_id", target_id="fact_id", cosine="cosine")
     related = (
-        near.filter(pl.col("cosine") >= settings.related_cosine)
+        pl.concat([near.select(beyond.columns), beyond])
+        .filter(pl.col("cosine") >= settings.related_cosine)
         .join(options, on=["id", "target_id"], how="anti")
         .sort("id", -pl.col("cosine"), "target_id")
         .unique("id", keep="first", maintain_order=True)

@@ -190,6 +190,8 @@ _PATTERNS: Mapping[str, tuple[str, ...]] = {
         r"\bwis (?:alle herinneringen|je (?:hele )?geheugen)\b",
     ),
 }
+_ANY_OF = {reason: "|".join(f"(?:{pattern})" for pattern in patterns) for reason, patterns in _PATTERNS.items()}
+"""One pattern for each reason: Polars keeps 32 of those it has read, and reads all others anew with each call."""
 _HINTS = (
     "curl|wget|rm -|chmod|iwr|invoke|nc -e|git push|download|tool|function|herramienta|función|werkzeug|funktion|"
     "outil|fonction|strument|funzione|ferramenta|função|functie|memor|stored|observation|proposal|remember that|"
@@ -239,10 +241,7 @@ def injection_reasons(texts: pl.Series) -> pl.Series:
     suspects = frame.filter(pl.col("plain").str.contains_any(_HINTS))
     if suspects.is_empty():
         return frame.select(reason=hidden)["reason"]
-    by_reason = [
-        pl.when(pl.any_horizontal([pl.col("plain").str.contains(pattern) for pattern in patterns])).then(pl.lit(reason))
-        for reason, patterns in _PATTERNS.items()
-    ]
+    by_reason = [pl.when(pl.col("plain").str.contains(any_)).then(pl.lit(reason)) for reason, any_ in _ANY_OF.items()]
     found = suspects.select("row", reason=pl.coalesce(by_reason))
     whole = frame.join(found, on="row", how="left", maintain_order="left")
     return whole.select(reason=pl.coalesce("reason", hidden))["reason"]
