@@ -106,11 +106,6 @@ class Tally:
         is_unfinished = any(self.counts[what] for what in LEFT)
         self.state = "stopped" if language.budget_reached else "incomplete" if is_unfinished else "completed"
 
-    def spent(self, llm: Mapping[str, Any]) -> None:
-        """What the models of another run cost, from its summary."""
-        self.usage += Usage(llm["calls"], llm["from ledger"], llm["tokens_in"], llm["tokens_out"], llm["usd"])
-        self.model = llm["model"] or self.model
-
     def summary(self) -> dict[str, Any]:
         """Everything counted, as plain data."""
         usage = self.usage
@@ -274,7 +269,9 @@ class WholeTally(Tally):
 
     def part(self, what: str, summary: Mapping[str, Any]) -> None:
         """What a run cost that is a part of this one, and how it ended."""
-        self.spent(summary["llm"])
+        llm = summary["llm"]
+        self.usage += Usage(llm["calls"], llm["from ledger"], llm["tokens_in"], llm["tokens_out"], llm["usd"])
+        self.model = llm["model"] or self.model
         self.runs[what] = summary["run"]
         self.errors += [f"{what}: {error}" for error in summary["errors"]]
         if summary.get("stopped_by"):

@@ -266,11 +266,6 @@ class TimeWindow:
     messages: int
 
     @property
-    def span(self) -> tuple[datetime, datetime]:
-        """(since, until)."""
-        return self.since, self.until
-
-    @property
     def name(self) -> str:
         """The shown name."""
         return window_name(self.since, self.until)
