@@ -16,7 +16,8 @@ WORKDIR /app
 COPY --from=build --chown=slowwave:slowwave /app /app
 RUN install -d -o slowwave -g slowwave /app/memory /app/inbox
 USER 10001
-ENV PATH=/app/.venv/bin:$PATH PYTHONUNBUFFERED=1 PREFECT_HOME=/home/slowwave/.prefect
+# The engine has dozens of threads, and the C library keeps what they free in heaps of their own, unless these are few.
+ENV PATH=/app/.venv/bin:$PATH PYTHONUNBUFFERED=1 PREFECT_HOME=/home/slowwave/.prefect MALLOC_ARENA_MAX=2
 VOLUME ["/app/memory", "/app/inbox"]
 # No health check: the image has no service of its own; compose.yaml checks the server.
 # No entry point: workers of Kubernetes and ECS give a command of their own.
