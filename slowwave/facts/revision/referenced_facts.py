@@ -29,17 +29,6 @@ def telling_words(words: str) -> list[str]:
     return [word.lower() for word in telling(words)]
 
 
-def means(old: str, facts: Iterable[Fact]) -> list[Fact]:
-    """The facts that say the words `old`; none if they are of several statements, because a doubt ends nothing."""
-    words = set(telling_words(old))
-    fitting = [
-        fact
-        for fact in facts
-        if words and fact["polarity"] != "negated" and words <= set(telling_words(unquoted(fact["statement"])))
-    ]
-    return fitting if len({fact["statement_hash"] or fact["id"] for fact in fitting}) == 1 else []
-
-
 LIKELY = 0.5
 """Share of the words `old` from which on a fact may be what they name."""
 MOST_LIKELY = 2

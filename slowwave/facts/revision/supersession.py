@@ -24,7 +24,7 @@ from slowwave.common.validity import is_out_of_order
 from .conflicts import revise_beliefs, say_again, settle_conflicts
 from .mutual_exclusion import MutualExclusion, bare_name
 from .predicates import domain_of
-from .referenced_facts import is_value, may_mean, means, telling_words
+from .referenced_facts import is_value, may_mean, telling_words
 from .revision_state import ENDED_BY, NAMED, Fact, RevisionState, Supersessions
 
 READ = tuple(
@@ -167,7 +167,7 @@ def _follow_directive(state: RevisionState, index: _Index, directive: Fact, spea
 
 
 def _perhaps(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
-    """The earlier facts that a directive perhaps names, where none says all its words."""
+    """The earlier facts of the speaker's entities that say most of the words of a directive."""
     old = directive["object"] or ""
     of_words = {f["id"]: f for word in telling_words(old) for f in index.by_word.get((speaker["scope"], word), ())}
     earlier = (f for f in of_words.values() if not is_out_of_order(speaker["said_at"], f["said_at"]))
@@ -190,30 +190,17 @@ def _remember(state: RevisionState, index: _Index, directive: Fact, speaker: Fac
 
 
 def _targets(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
-    """The targets of a directive: the fact that it points at, else those whose object it names."""
+    """The targets of a directive: the fact that it points at, else those whose object it names.
+
+    What it only describes in words is ended by no rule: a model looks at both facts (`_perhaps`).
+    """
     if directive["known_id"]:
         known = state.facts.get(directive["known_id"])
         is_meant = known and _may_be_meant(state, known, speaker, winner) and _share_an_end(known, speaker)
         return [known] if known and is_meant else []
     of_name = index.by_object.get((speaker["subject_id"], bare_name(directive["object"])), ())
     named = [fact for fact in of_name if _may_be_meant(state, fact, speaker, winner) and fact["polarity"] != "negated"]
-    by_name = _of_one_kind(named, speaker["predicate"])
-    # If several are possible by name, words choose none.
-    is_unsure = len(named) > 1 and speaker["kind"] == "relation"
-    return by_name or ([] if is_unsure else _worded(state, index, directive, speaker, winner))
-
-
-def _worded(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
-    """The targets of a directive by its words alone, whatever their subject."""
-    old = directive["object"] or ""
-    lists = [index.by_word.get((speaker["scope"], word), []) for word in telling_words(old)]
-    options = [
-        fact
-        for fact in min(lists, key=len, default=[])
-        if _may_be_meant(state, fact, speaker, winner) and not _is_beside_a_move(fact, speaker)
-    ]
-    own = [fact for fact in options if _share_an_end(fact, speaker)]
-    return means(old, own) or means(old, options)
+    return _of_one_kind(named, speaker["predicate"])
 
 
 def _may_be_meant(state: RevisionState, fact: Fact, speaker: Fact, winner: Fact) -> bool:
@@ -233,11 +220,6 @@ def _of_one_kind(facts: list[Fact], predicate: str) -> list[Fact]:
     close = [f for f in facts if f["predicate"] == predicate or (domain and domain_of(f["predicate"]) == domain)]
     lasting = [f for f in facts if domain_of(f["predicate"])]
     return close or (lasting if len(lasting) == 1 else [])
-
-
-def _is_beside_a_move(fact: Fact, speaker: Fact) -> bool:
-    """Whether the speaker tells of a home and the fact of something else, such as a job, which a move does not end."""
-    return domain_of(speaker["predicate"]) == "home" != domain_of(fact["predicate"])
 
 
 def _share_an_end(fact: Fact, speaker: Fact) -> bool:
