@@ -1,8 +1,7 @@
 """Which facts exclude each other, because their relation allows one object at a time? (S2-58b, S2-61, T9).
 
 A true fact that is retired is hard to find again, so every doubt keeps both: one object may be another name of the
-other, a part of it, or a more exact value. No sentence is parsed: what says more than that one thing has that relation
-to another may be about the past, a plan, or one job among several, and is left to a model that compares the two.
+other, a part of it, or a more exact value; a statement may be about the past, a plan, or one job among several.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ import polars as pl
 from rapidfuzz.distance import Levenshtein
 
 from slowwave.common.lexicon.labels import DATED, are_apart, is_listed, level_of
-from slowwave.common.lexicon.statement_words import FUNCTION_WORDS, MONTHS, NUMBER_WORDS
-from slowwave.common.text import normalise_name, word_set
+from slowwave.common.lexicon.statement_words import FUNCTION_WORDS, MODALITY, MONTHS, NUMBER_WORDS
+from slowwave.common.text import normalise_name
 
-from .predicates import canonicalise, domain_of, words_of_relation
+from .predicates import canonicalise, domain_of
 from .repetition import FactSources
 from .revision_state import Fact
 
@@ -32,21 +31,110 @@ MIN_TYPO_CHARS = 5
 SAME_SPELLING = 0.8
 ARTICLES = tuple("the a an my our your his her their its el la los las mi un una der die das".split())
 _ARTICLE = re.compile(rf"^(?:{'|'.join(ARTICLES)})\s+")
+_DESCRIBED = (
+    r"\b(?:an?|the|my|our|your|his|her|their|its|some|one|un|una|el|la|ein|eine|der|die|das)\s(?:[\w-]+\s){0,2}?"
+)
 _OUTER = " \t\"'“”‘’`.,;:!?()"
 WORD = re.compile(r"[^\W_]+(?:['’.&+#-][^\W_]+)*[+#]*")
 """A word with inner marks, and with the final marks of "C++" and "C#"."""
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
+_SENTENCE = re.compile(r"[.!?;]\s|[\n;]")
+_CLAUSE = re.compile(r",\s|[.!?;:]\s|\s(?:and|but|so|because|while|although|whereas|y|pero|und|aber)\s")
+_JOINED = re.compile(r",?\s(?:and|but|so|y|pero|und|aber)\s")
 _COMPANY = frozenset("inc ltd llc gmbh corp corporation co company plc ag sa bv limited group".split())
-_PLAIN = word_set(
-    """i he she it they we you my our your his her their its the a an is are am s has have in at to of for on by since
-    now currently yo el la los las un una es son está en de mi su desde ahora jetzt"""
+_PAST = re.compile(
+    r"\b(?:was|were|had|did|used to|formerly|former|previously|prior|once|originally|initially|back (?:then|when)|"
+    r"at the time|in those days|until|till|through|no longer|not|never|no|ex|left|quit|"
+    r"(?<!has )(?<!have )(?<!'ve )(?<!has also )(?:worked|lived|resided|stayed|served|interned)|"
+    r"era|estaba|vivía|vivió|trabajaba|trabajó|antes|hasta|war|hatte|wohnte|arbeitete|früher|damals|bis)\b",
+    re.IGNORECASE,
 )
-"""What a plain statement may have beside two names, a date and the words of its relation."""
+_STILL_SO = re.compile(r"\b(?:was|were)\s(?=(?:originally\s)?born\b)", re.IGNORECASE)
+"""A past form of what holds until now."""
+_EVENT = re.compile(
+    r"\b(?:moved|relocated|joined|started|began|became|got|born|married|took|accepted|switched|changed|went|came)\b",
+    re.IGNORECASE,
+)
+_STATE = re.compile(
+    r"\b(?:has|have|'ve|is|are|am|'s|lives?|works?|resides?|now|currently|since|still)\b", re.IGNORECASE
+)
+_SOUGHT = re.compile(
+    r"\b(?:interview\w*|appl(?:y|ies|ied|ying)|applications?|offer(?:s|ed)?|looking (?:for|at))\b", re.I
+)
+_TURN = re.compile(
+    r"\b(?:from|left|leaving|leave|quit|quitting|instead|rather|no longer|not|anymore|any more|over|replaced|formerly|"
+    r"ex|after|was|before|previously|used to|resigned|de|desde|von|aus|statt)\b"
+)
+_UNREAL = ("future", "possible", "would", "if", "wish", "belief")
+_NOT_ALONE = re.compile(
+    r"\b(?:also|too|as well|both|another|additional(?:ly)?|besides|in addition|along ?side|plus|second(?:ary)?|"
+    r"part[- ]?time|half[- ]?time|on the side|side (?:job|gig|project|hustle|business)|freelanc\w+|moonlight\w*|"
+    r"consult(?:s|ing|ed)|(?<!last )(?<!past )(?<!this )(?:weekends?|summers?|winters?|holidays?|vacations?)|"
+    r"seasonal(?:ly)?|temporar\w+|for now|"
+    r"for the (?:week|month|summer|winter|season|day)|for an? (?:few|couple|while|week|month)|some(?:times| days)|"
+    r"occasionally|half (?:of )?the (?:time|week|month|year)|most of the time|visit\w*|split\w*|between|"
+    r"second home|guest|también|además|a veces|auch|außerdem|zusätzlich|nebenbei|manchmal|vorübergehend)\b",
+    re.IGNORECASE,
+)
+_PERIOD = (
+    rf"(?:\d|(?:{'|'.join(MONTHS)}|(?:mon|tues|wednes|thurs|fri|satur|sun)day|spring|summer|autumn|fall|winter|easter|"
+    r"christmas|weeks?|months?|years?|then|yesterday|today)\b)"
+)
+_CHANGE = re.compile(
+    r"\b(?:now|nowadays|these days|currently|at present|presently|at the moment|as of|from now on|recently|lately|"
+    rf"since (?:(?:the|early|late|mid|last|this|about|around|beginning|start|end|middle|of)[\s-])*{_PERIOD}|"
+    r"no longer|not any ?more|sorry|correction|oops|my mistake|postponed|rescheduled|pushed|brought forward|"
+    r"any ?more|again|back (?:at|in|to|with)|instead|"
+    r"moved|relocated|transferred|joined|began|started|became|switched|changed|shifted|replaced|hired|accepted|left|quit|"
+    r"resigned|(?:took|got|landed|found) (?:an?|the|my|his|her|their) (?:\w+ )?"
+    r"(?:job|position|role|post|place|home|flat)|"
+    r"got (?:hired|engaged)|(?:got|just|newly) married|remarried|"
+    r"(?<!is )(?<!are )(?<!am )(?<!'s )(?<!'m )(?<!'re )(?<!been )married\b(?! to\b)|"
+    r"new (?:\w+ )?(?:job|employer|company|position|role|post|home|house|flat|apartment|place|address|town|city|"
+    r"country|wife|husband|partner|spouse|fiancée?|boss|manager|supervisor)|"
+    r"ahora|actualmente|hoy en día|ya no|de nuevo|desde|mudé|mudó|empecé|empezó|dejé|dejó|"
+    r"jetzt|nun|derzeit|zurzeit|momentan|aktuell|inzwischen|mittlerweile|neuerdings|wieder|seit|nicht mehr|zog|"
+    r"umgezogen|gewechselt)\b",
+    re.IGNORECASE,
+)
 _LASTING = re.compile(r"(?:^|_)(?:born|birth\w*|died|death|native)(?:_|$)")
 _NO_HOMES = frozenset({"tool", "project", "language"})
 _KINDS_APART = frozenset({"person", "place", "organization"})
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """How a statement presents its object: the kind of its words, and `is_plain`: true now, and of this object alone.
+
+    `is_event`: the statement tells of a beginning, not of the present ("moved to Oslo in October"). `tells_change`: it
+    says that this is new, or since when ("works at Acme now").
+    """
+
+    kind: Kind
+    is_plain: bool
+    is_event: bool
+    tells_change: bool
+
+
+@lru_cache(maxsize=65_536)
+def read_claim(statement: str, object_text: str) -> Claim:
+    """The claim of a statement about its object; if it does not name the object, all its words count."""
+    straight = statement.replace("’", "'")
+    at = straight.lower().find(object_text.lower().replace("’", "'"))
+    end = at + len(object_text)
+    opening = max((m.end() for m in _SENTENCE.finditer(straight, 0, max(at, 0))), default=0)
+    sentence = _SENTENCE.search(straight, end) if at >= 0 else None
+    closing = sentence.start() if sentence else len(straight)
+    clause = _CLAUSE.search(straight, end, closing) if at >= 0 else None
+    before = _own_clause(straight[opening:at]) if at >= 0 else straight
+    after = straight[end : clause.start() if clause else closing] if at >= 0 else ""
+    near = _STILL_SO.sub("", f"{before} {after}")
+    around = f"{before} {straight[end:closing]}" if at >= 0 else straight
+    plain_ = not (_PAST.search(near) or _is_unreal(near) or _NOT_ALONE.search(around))
+    is_event = bool(_EVENT.search(near)) and not _STATE.search(near)
+    return Claim(_kind(object_text, straight), plain_, is_event, bool(_CHANGE.search(near)))
 
 
 def telling(text: str) -> list[str]:
@@ -54,8 +142,33 @@ def telling(text: str) -> list[str]:
     return [word for word in WORD.findall(text) if word.lower() not in FUNCTION_WORDS]
 
 
-def names_one(statement: str, names: frozenset[str]) -> bool:
-    """Whether a statement has one of the names, as "works at Acme and Globex"; "Elena's manager" is no name."""
+def _own_clause(before: str) -> str:
+    """The last clause with a verb of the words before an object: "left Acme and works at", but "used to like A and"."""
+    for joint in reversed(list(_JOINED.finditer(before))):
+        rest = before[joint.end() :]
+        if telling(rest):
+            return rest
+    return before
+
+
+def _is_unreal(text: str) -> bool:
+    """Whether a text is a hope, plan, doubt or condition; "May" is a month and "Will" a person."""
+    words = [word for word in WORD.findall(text) if word not in ("May", "Will")]
+    return any(MODALITY.get(word.lower()) in _UNREAL for word in words) or bool(_SOUGHT.search(text))
+
+
+def names_both(statement: str, others: frozenset[str]) -> bool:
+    """Whether a statement names the other object too, as present: "works at Acme and Globex"."""
+    return _names_one(statement, others) and not _TURN.search(statement.lower())
+
+
+def tells_what_ended(statement: str, others: frozenset[str]) -> bool:
+    """Whether a statement says that something changed and names the other object: "left Acme and works at Globex"."""
+    return _names_one(statement, others) and bool(_CHANGE.search(statement.replace("’", "'")))
+
+
+def _names_one(statement: str, names: frozenset[str]) -> bool:
+    """Whether a statement has one of the names; "Elena's manager" describes whoever it is at the time."""
     lower = statement.lower()
     found = (name for name in names if name in lower and "'s " not in name)
     return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", lower) for name in found)
@@ -71,16 +184,17 @@ def is_lasting(relation: str) -> bool:
     return bool(_LASTING.search(relation))
 
 
-@lru_cache(maxsize=65_536)
-def kind_of(object_text: str) -> Kind:
-    """Numbers and dates are values, capitalised words are names, lower-case words without article are words."""
+def _kind(object_text: str, statement: str) -> Kind:
+    """Numbers and dates are values, capitalised words are names, a lower-case word without article is a word."""
     words = telling(object_text)
     if any(map(str.isdigit, object_text)) and not any(w[:1].isupper() and w.lower() not in MONTHS for w in words):
         return "value"
     if words and all(word != word.lower() or any(map(str.isdigit, word)) for word in words):
         return "name"
-    is_described = any(word != word.lower() for word in words) or _ARTICLE.match(object_text.lower())
-    return "description" if is_described or not 1 <= len(words) <= 3 else "word"
+    if any(word != word.lower() for word in words) or not words or len(words) > 3:
+        return "description"
+    described = re.search(_DESCRIBED + re.escape(object_text), statement, re.IGNORECASE)
+    return "description" if described or _ARTICLE.match(object_text.lower()) else "word"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +286,8 @@ def names_of(entities: pl.DataFrame, aliases: pl.DataFrame) -> Mapping[str, froz
 
 _LIFELONG = "It never changes, so one of the two is wrong: both stay."
 _PART = "One may be a part of the other, and nothing says that it changed: both stay."
-_NEXT = "It may be the date of another such event, so both stay."
+_NEXT = "No word says that the date was moved: it may be that of another such event, so both stay."
 _HEARSAY = "Its subject said it, and somebody else says otherwise, so both stay."
-_SAYS_MORE = "One of them says more than its relation, which no rule reads: both stay."
 # Parts of parts are parts: two wholes are no conflict, and `contains` is structure, no knowledge (T33).
 _NEVER = ("part_of", "contains", "similar_to")
 
@@ -193,7 +306,7 @@ class MutualExclusion:
         self.single = single_valued(predicates, learned)
         self._names, self._types, self._sources = names, types, sources
         self._classes: dict[tuple[str, str, str], list[Fact]] = defaultdict(list)
-        self._forms: dict[str, Forms] = {}
+        self._claims: dict[str, tuple[Claim, Forms]] = {}
 
     def candidates(self, fresh: pl.DataFrame) -> set[str]:
         """Ids of candidates whose relation allows one object."""
@@ -212,25 +325,21 @@ class MutualExclusion:
         mates = self._classes.get((fact["scope"], fact["subject_id"], fact["predicate"]), [])
         return [mate for mate in mates if mate["place"] < fact["place"] and self._exclude(fact, mate)]
 
+    def is_event(self, fact: Fact) -> bool:
+        """Whether the statement tells of a beginning ("moved to Oslo in October"), not of the present."""
+        return self._read(fact)[0].is_event
+
     def doubt(self, winner: Fact, loser: Fact, later: Fact) -> str:
         """Why the winner may not end the loser; empty if it may. `later` is the later of the two."""
         until = max(winner["said_at"], loser["said_at"])
         if self._is_own(loser, until) and not self._is_own(winner, until):
             return _HEARSAY
+        earlier = loser if later is winner else winner
         if is_lasting(later["predicate"]):
             return _LIFELONG
         if is_dated(later["predicate"]):
-            return _NEXT
-        earlier = loser if later is winner else winner
-        if self._may_be_part(later, earlier) and not self._begins_later(later, earlier):
-            return _PART
-        return "" if self._is_plain(later) and self._is_plain(earlier) else _SAYS_MORE
-
-    def _is_plain(self, fact: Fact) -> bool:
-        """Whether a statement says only that the subject has that relation to the object, perhaps with a date."""
-        ends = {*self._names.get(fact["subject_id"], frozenset()), *self._forms_of(fact).names}
-        known = {word for name in ends for word in _words(name)} | _PLAIN | words_of_relation(fact["predicate"])
-        return all(word in known or word in MONTHS or word.isdigit() for word in _words(fact["statement"] or ""))
+            return "" if self._has_word_of_change(later, earlier) else _NEXT
+        return _PART if self._may_be_part(later, earlier) and not self._tells_change(later, earlier) else ""
 
     def _is_own(self, fact: Fact, until: datetime) -> bool:
         """Whether the subject of the fact said it, until that time."""
@@ -242,19 +351,26 @@ class MutualExclusion:
         said = (each for each in messages if until is None or self._sources.at.get(each, until) <= until)
         return frozenset(bare_name(self._sources.speakers.get(message, "")) for message in said) - {""}
 
-    def _begins_later(self, later: Fact, earlier: Fact) -> bool:
-        """Whether the later fact says when it began, and that is after the beginning of the other."""
+    def _tells_change(self, later: Fact, earlier: Fact) -> bool:
+        """Whether the later fact says that something changed: in words, or by a later beginning."""
+        if self._read(later)[0].is_event and later["valid_from"] < earlier["valid_from"]:
+            return False
         times = self._sources.times.get(later["id"], frozenset()) | {later["said_at"]}
-        return later["valid_from"] not in times and later["valid_from"] > earlier["valid_from"]
+        has_beginning = later["valid_from"] not in times and later["valid_from"] > earlier["valid_from"]
+        return has_beginning or self._has_word_of_change(later, earlier)
+
+    def _has_word_of_change(self, later: Fact, earlier: Fact) -> bool:
+        claim, others = self._read(later)[0], self._read(earlier)[1].names
+        return claim.tells_change or tells_what_ended(later["statement"] or "", others)
 
     def _may_be_part(self, a: Fact, b: Fact) -> bool:
         """Whether the objects are places and one may be a part of the other."""
-        forms, others = self._forms_of(a), self._forms_of(b)
+        forms, others = self._read(a)[1], self._read(b)[1]
         are_places = forms.type == others.type == "place" or domain_of(a["predicate"]) == "home"
         return are_places and may_overlap(forms, others)
 
     def _exclude(self, new: Fact, known: Fact) -> bool:
-        """Whether the two cannot both hold: about the same time, from different messages, neither names both."""
+        """Whether the two cannot both hold: plain statements about the same time, from different messages."""
         is_same = new["object_id"] and new["object_id"] == known["object_id"]
         if is_same or self._messages(new) & self._messages(known):
             return False
@@ -262,26 +378,22 @@ class MutualExclusion:
             return False  # a plan: it may come otherwise
         if new["valid_to"] and new["valid_to"] <= known["valid_from"]:
             return False
-        forms, others = self._forms_of(new), self._forms_of(known)
-        if domain_of(new["predicate"]) == "home" and not _NO_HOMES.isdisjoint((forms.type, others.type)):
+        (claim, forms), (other, other_forms) = self._read(new), self._read(known)
+        if domain_of(new["predicate"]) == "home" and not _NO_HOMES.isdisjoint((forms.type, other_forms.type)):
             return False
-        if not exclude(forms, others, (kind_of(new["object_text"]), kind_of(known["object_text"]))):
+        if not (claim.is_plain and other.is_plain and exclude(forms, other_forms, (claim.kind, other.kind))):
             return False
-        return not (names_one(new["statement"], others.names) or names_one(known["statement"], forms.names))
+        return not (names_both(new["statement"], other_forms.names) or names_both(known["statement"], forms.names))
 
     def _messages(self, fact: Fact) -> frozenset[str]:
         return self._sources.messages.get(fact["id"], frozenset()) | ({fact["message_id"]} - {None})
 
-    def _forms_of(self, fact: Fact) -> Forms:
-        if fact["id"] not in self._forms:
+    def _read(self, fact: Fact) -> tuple[Claim, Forms]:
+        if fact["id"] not in self._claims:
             text, entity = fact["object_text"], fact["object_id"] or ""
-            names = self._names.get(entity, frozenset()) | {bare_name(text)} - {""}
-            self._forms[fact["id"]] = Forms(names, self._types.get(entity, ""))
-        return self._forms[fact["id"]]
-
-
-def _words(text: str) -> list[str]:
-    return [word.removesuffix("'s") for word in WORD.findall(text.lower().replace("’", "'"))]
+            forms = Forms(self._names.get(entity, frozenset()) | {bare_name(text)} - {""}, self._types.get(entity, ""))
+            self._claims[fact["id"]] = read_claim(fact["statement"] or "", text), forms
+        return self._claims[fact["id"]]
 
 
 def single_valued(predicates: pl.Series, learned: pl.DataFrame) -> frozenset[str]:

@@ -12,9 +12,8 @@ from unicodedata import category, normalize
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.comparison.guards import GUARDS, guards_pass
 from slowwave.common.lexicon.labels import DATED, DENIAL, relation_forms
-from slowwave.common.lexicon.statement_words import MODALITY
+from slowwave.common.lexicon.statement_words import MODALITY, POLARITY
 from slowwave.common.text import cut_bytes, row_id
 
 MAX_RELATION_BYTES = 256
@@ -112,10 +111,21 @@ EDGE_TYPES: Mapping[str, str] = {
 }
 """Relation → type of edge; all others are semantic (S2-11)."""
 _RANK = {"file": 0, "default": 1, "llm": 2}
-_DENIAL = tuple(guard for guard in GUARDS if guard.name == "polarity")
-_UNREAL = frozenset(word for word, kind in MODALITY.items() if kind in ("future", "possible", "would", "if", "wish"))
+_UNREAL = ("future", "possible", "would", "if", "wish")
+_TURNS: Mapping[str, re.Pattern[str]] = {
+    name: re.compile(rf"\b(?:{pattern})\b")
+    for name, pattern in {
+        **POLARITY,
+        "over": r"left|leaves|leaving|end(?:s|ed)?|lost|loses|sold|sells|drop(?:s|ped)|abandon(?:s|ed)?|divorced|"
+        r"broke up|(?:moved|switched|migrated) (?:from|out|off)",
+        "averse": r"(?:hate|dislike|detest|loathe)[sd]?",
+        "past": r"was|were|had|once",
+        "wished": "|".join(word for word, kind in MODALITY.items() if kind in _UNREAL and word.isalpha()),
+    }.items()
+}
+_PAST = re.compile(r"(?<=\w{2})e?d$")
+_PRESENT = re.compile(r"(?<=\w{2})(?:es|s|e)$")
 _COLUMNS = ["alias", "canonical", "cardinality", "source"]
-_MEANT = {"alias": pl.String, "name": pl.String}
 _FORMS = {"raw": pl.String, "canonical": pl.String, "cardinality": pl.String, "source": pl.String}
 
 
@@ -162,22 +172,14 @@ def settle_names(answers: Mapping[str, tuple[str, Cardinality]], learned: pl.Dat
     """Canonical form and cardinality of each relation of a model's answers.
 
     `answers` has normal forms as keys, and unchecked canonical forms of the model (T37). An empty answer, or one that
-    maps a denied or wished relation to a plain one, leaves the relation as it is. Forms of the tables keep their
+    maps a denied, ended or wished relation to a plain one, leaves the relation as it is. Forms of the tables keep their
     cardinality. For other forms "1" makes facts retire each other, so it is accepted only for the relation itself.
     Chains of answers are followed to their end.
     """
     forms = canonicalise(pl.Series([name for name, _ in answers.values()], dtype=pl.String), learned)
     plain = dict(forms.select("raw", "canonical").iter_rows())
     known = dict(forms.filter(pl.col("source") != "raw").select("canonical", "cardinality").iter_rows())
-    meant = pl.DataFrame([(a, plain[name]) for a, (name, _) in answers.items()], schema=_MEANT, orient="row")
-    words = meant.select(pl.all().str.replace_all("_", " "))
-    are_real = [_is_unreal(alias) == _is_unreal(name) for alias, name in meant.iter_rows()]
-    may = (
-        guards_pass(words["alias"], words["name"], _DENIAL)["passes"]
-        & pl.Series(are_real, dtype=pl.Boolean)
-        & (meant["name"] != "")
-    )
-    meanings = dict(meant.select("alias", pl.when(may).then("name").otherwise("alias")).iter_rows())
+    meanings = {alias: plain[name] if _may_mean(alias, plain[name]) else alias for alias, (name, _) in answers.items()}
     own: dict[str, Cardinality] = {a: c for a, (name, c) in answers.items() if plain[name] == a}
     settled: dict[str, tuple[str, Cardinality]] = {}
     for alias in answers:
@@ -186,8 +188,22 @@ def settle_names(answers: Mapping[str, tuple[str, Cardinality]], learned: pl.Dat
     return settled
 
 
-def _is_unreal(form: str) -> bool:
-    return not _UNREAL.isdisjoint(form.split("_"))
+def _may_mean(alias: str, name: str) -> bool:
+    """Whether a relation may have this canonical form: both or neither are denied, ended, wished or past."""
+    return (
+        bool(name) and _turns(alias) == _turns(name) and not _is_past_of(alias, name) and not _is_past_of(name, alias)
+    )
+
+
+def _turns(form: str) -> list[str]:
+    words = form.replace("_", " ")
+    return [name for name, pattern in _TURNS.items() if pattern.search(words)]
+
+
+def _is_past_of(past: str, present: str) -> bool:
+    """Whether one begins with the regular past of the other's verb: lived_in of lives_in."""
+    first, second = past.split("_")[0], present.split("_")[0]
+    return bool(_PAST.search(first)) and not _PAST.search(second) and _PAST.sub("", first) == _PRESENT.sub("", second)
 
 
 def _end_of(alias: str, meanings: Mapping[str, str]) -> str:
@@ -217,15 +233,6 @@ def domain_of(canonical: str) -> str:
     """The domain in which facts of this predicate or its denial succeed each other; empty for others."""
     affirmed = DENIAL.sub("", canonical)
     return _DOMAINS.get(_CANONICAL.get(affirmed, affirmed), "")
-
-
-@lru_cache(maxsize=4096)
-def words_of_relation(canonical: str) -> frozenset[str]:
-    """The words of this relation and of the others of its domain, with their aliases."""
-    domain = domain_of(canonical)
-    near = [p for p in DEFAULT if p.name == canonical or (domain and p.domain == domain)]
-    forms = (canonical, *(form for p in near for form in p.forms))
-    return frozenset(word for form in forms for word in form.split("_"))
 
 
 def _table(learned: pl.DataFrame) -> Mapping[str, tuple[str, str | None, str]]:

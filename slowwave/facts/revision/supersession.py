@@ -22,7 +22,7 @@ from slowwave.common.settings import ReviseSettings
 from slowwave.common.validity import is_out_of_order
 
 from .conflicts import revise_beliefs, say_again, settle_conflicts
-from .mutual_exclusion import MutualExclusion, bare_name
+from .mutual_exclusion import MutualExclusion, bare_name, read_claim
 from .predicates import domain_of
 from .referenced_facts import is_value, may_mean, telling_words
 from .revision_state import ENDED_BY, NAMED, Fact, RevisionState, Supersessions
@@ -279,7 +279,7 @@ def _retire(
 MARKS = {"id": pl.String(), "suspect_of": pl.String()}
 _READ = [
     "id", "scope", "subject_id", "object_id", "object_text", "predicate", "polarity", "statement", "valid_from",
-    "said_at", "message_id", "event_at",
+    "said_at", "message_id",
 ]  # fmt: skip
 _MIN_NAME = 3
 # Past acts stay true, and a taste does not depend on other facts.
@@ -344,7 +344,7 @@ def _ends_with(row: Fact) -> bool:
     domain = domain_of(row["predicate_b"])
     if domain:
         return domain in _TIED.get(domain_of(row["predicate"]), ())
-    return row["event_at"] is None
+    return read_claim(row["statement"] or "", row["object_text"] or "").is_plain
 
 
 # Domain of an ended state → domains of the states that end with it.
