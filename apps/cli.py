@@ -117,7 +117,10 @@ def _overview() -> typer.Typer:
 
     The sentences are read from the sources: importing the modules would take a second.
     """
-    sources = {module: (Path(__file__).with_name(f"{module}.py")).read_text("utf-8") for module in _COMMANDS}
+    try:
+        sources = {module: Path(__file__).with_name(f"{module}.py").read_text("utf-8") for module in _COMMANDS}
+    except OSError:  # installed without sources
+        return whole_app()
     sentences = {
         (module, found[1]): found[2] for module, source in sources.items() for found in _DECLARATION.finditer(source)
     }

@@ -37,7 +37,9 @@ async def outline_lines(tables: Tables, question: Question, ranked: Ranked, embe
     Score = cosine to the question + share of its words + IN_PERIOD for a line of the time that it names.
     """
     best = [*islice(ranked.scores, MESSAGES_LOOKED_AT)]
-    if not best or question.about is not None or "outline" not in await tables.columns("messages"):
+    if not best or question.about is not None or question.moment.known_as_of is not None:
+        return ()  # nobody noted when a line was written: a message may have got another one since
+    if "outline" not in await tables.columns("messages"):
         return ()
     talks = {row["id"]: row["conversation_id"] for row in await tables.rows("messages", "id", best, _PLACE)}
     places = {talk: n for n, talk in enumerate(dict.fromkeys(talks[name] for name in best if name in talks))}

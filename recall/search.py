@@ -167,7 +167,7 @@ async def _search(
     matches = message_scores(lexical, compared) if of_period else scores
     top = [*scores][: MESSAGES_PER_FACT * wide]
     is_all = found.is_all and {message for message, _ in compared} <= {*top}
-    replies = await _replies(tables, scores, found.messages)
+    replies = await _replies(tables, scores, matches, found.messages)
     top += [message for message in replies if message not in scores]
     met = await walk if walk is not None else NO_WALK
     facts, evidence = await possible_answers(tables, top, question, {*met, *worded})
@@ -268,15 +268,17 @@ async def _turns(
     ]
 
 
-async def _replies(tables: Tables, scores: Mapping[str, float], known: Mapping[str, Row]) -> dict[str, float]:
-    """Short messages of users that follow the best messages, with what these pass on to them."""
+async def _replies(
+    tables: Tables, scores: Mapping[str, float], matches: Mapping[str, float], known: Mapping[str, Row]
+) -> dict[str, float]:
+    """Short messages of users that follow the best messages, with what the match of these passes on to them."""
     best = [*islice(scores, LEADING)]
     read = await tables.rows("messages", "id", [name for name in best if name not in known], _PLACE)
     leading = [*read, *(known[name] for name in best if name in known)]
     passed: dict[str, float] = {}
     for name, step, turn in await _turns(tables, leading, range(1, REPLIES + 1), ["role", "content"]):
         if _is_short_reply(turn):
-            passed[turn["id"]] = max(passed.get(turn["id"], 0.0), scores[name] * PASSED_ON**step)
+            passed[turn["id"]] = max(passed.get(turn["id"], 0.0), matches[name] * PASSED_ON**step)
     return passed
 
 

@@ -101,7 +101,10 @@ async def _about(
 def _elsewhere(question: str, scopes: Mapping[str, str | None]) -> set[str]:
     """Those of these rows, id → scope, that are of another project than those which the question names."""
     projects = {name: scope for name, scope in scopes.items() if scope and scope != "global"}
-    named = {*named_in(question, {words_of(scope): [scope] for scope in {*projects.values()}})}
+    by_words: dict[tuple[str, ...], list[str]] = {}
+    for scope in {*projects.values()}:
+        by_words.setdefault(words_of(scope), []).append(scope)
+    named = {*named_in(question, by_words)}
     return {name for name, scope in projects.items() if named and scope not in named}
 
 

@@ -239,10 +239,7 @@ class Transaction(Reading):
         self.rows += rows.num_rows
         if rows.num_rows > FEW:
             self._write(name, methodcaller("add", rows, on_bad_vectors=_on_bad_vectors(rows)), [rows])
-        else:
-            self._add_later(name, rows)
-
-    def _add_later(self, name: str, rows: pa.Table) -> None:
+            return
         self._note(name, [rows])
         self._before(name)
         self._waiting.setdefault(name, []).append(rows)
@@ -394,23 +391,21 @@ class Transaction(Reading):
 
     def publish(self, kind: str) -> int:
         """Append the row of this commit and move the head; returns the commit's number."""
-        for name in self._waiting:
-            self._open(name)  # which puts back what a dead writer left
-        versions = {name: version + (name in self._waiting) for name, version in self.versions.items()}
+        self._add_waiting(*self._waiting)  # before the row that names their versions: a lost head is made from it
         row = {
             "id": f"c_{self.sequence:010d}",
             "sequence": self.sequence,
             "kind": kind,
             "at": self._clock(),
-            "versions": json.dumps(versions),
+            "versions": json.dumps(self.versions),
             "before": json.dumps(self.before),
             "undoes": self.undoes,
             "waited_s": self._lease.waited_s,
             "embed_model": self.more.get("embed_model", self._lease.embed_model),
             "dims": self.more.get("dims", self._lease.dims),
         }
-        self._add_later("commits", single_row("commits", row, self.now, self.run_id))
-        self._add_waiting(*self._waiting)  # this row among them: what it says is so once the head has moved
+        rows = single_row("commits", row, self.now, self.run_id)
+        self._write("commits", lambda table: table.add(rows), [rows])
         self._check_what_was_read()
         self._row.publish(self._lease, self.versions, **self.more)
         for name, before in self.before.items():

@@ -174,7 +174,7 @@ def touched_entities(run: Run) -> list[str]:
     """
     snapshot = store_of(run).snapshot()
     runs = snapshot.frame("runs", f"flow = {quoted(run.flow)} AND state != 'undone'", ["id", "state", "started_at"])
-    whole = runs.filter(~pl.col("state").is_in(_BROKEN_OFF) & (pl.col("id") != run.id))
+    whole = runs.filter(~pl.col("state").is_in([*_BROKEN_OFF, "running"]) & (pl.col("id") != run.id))
     since = pl.lit(whole["started_at"].max(), dtype=runs.schema["started_at"])
     broken = runs.filter(pl.col("state").is_in(_BROKEN_OFF) & (since.is_null() | (pl.col("started_at") > since)))
     return snapshot.referring("entities", "run_id", [run.id, *broken["id"]], ["id"])["id"].to_list()

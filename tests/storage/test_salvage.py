@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 
 from apps.cli import app
 from slowwave.common.errors import NoRoom, SlowwaveError, StoreMismatch, UndoRefused, UnusableInput
+from storage import transactions
+from storage.connection import add_all
 from storage.disk import in_plain_words
 from storage.doctor import REPORTED, Defect, examine, look, mend_head, repair
 from storage.store import Store
@@ -206,6 +208,24 @@ def test_a_broken_head_is_made_anew_from_its_past_and_the_commits(store: Store, 
     assert (again.head.embed_model, again.head.dims, again.head.owner) == (*TINY, "")
     learned(again, "third", "e")
     assert ids(again, "facts") == ["a", "b", "c", "d", "e"]
+
+
+def test_a_commit_is_named_only_after_all_its_rows_are_there(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = add_all
+    seen: list[int] = []
+
+    def looked_after(additions: Any) -> Any:
+        done = whole(additions)
+        seen.append(store.db.open_table("commits").version)
+        return done
+
+    monkeypatch.setattr(transactions, "add_all", looked_after)
+    before = store.head.versions["commits"]
+    with store.commit("third", "more", EPOCH) as tx:
+        tx.insert("entities", pl.DataFrame({"id": ["e"], "canonical_name": ["e"], "name": ["E"]}))
+        tx.insert("decisions", pl.DataFrame({"id": ["d"], "action": ["create"], "subject_id": ["e"]}))
+    assert seen == [before]
+    assert store.head.versions["commits"] == before + 1
 
 
 @pytest.mark.proof
