@@ -111,9 +111,9 @@ def test_s2_44_what_a_walk_needs_may_take_half_of_the_time_and_the_rest_answers(
     place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_held: bool
 ) -> None:
     monkeypatch.setattr(walks, "_found", hangs)
-    how = {"held_mb": 320 if is_held else 0, "walk": {"recall_timeout_ms": 3000}}
+    how = {"held_mb": 320 if is_held else 0, "walk": {"recall_timeout_ms": 300}}
     with OpenMemory.open(str(place), settings=RecallSettings.model_validate(how)) as memory:
-        found = memory.recall(QUERY, now=NOW)
+        found = memory.recall(QUERY, now=NOW)  # the first, which has ten times as long
     assert [each.id for each in found.facts][:1] == ["f"]
     assert not found.is_timed_out
     assert "follows no relations" in caplog.text
