@@ -136,11 +136,11 @@ def test_the_first_recall_of_a_state_may_take_longer_and_so_may_one_after_a_comm
     real = WarmTables._open
 
     async def slow(self: WarmTables, *how: Any) -> Any:
-        await asyncio.sleep(1.1)
+        await asyncio.sleep(0.5)
         return await real(self, *how)
 
     monkeypatch.setattr(WarmTables, "_open", slow)
-    with opened(place, 1000) as memory:
+    with opened(place, 400) as memory:
         assert memory.recall(QUERY, now=NOW).facts
         with Store.open(str(place)).commit("later", "later", NOW) as tx:
             tx.upsert("entity_aliases", pl.DataFrame([{"id": "a", "alias_name": "mana", "entity_id": "e_marta"}]))
