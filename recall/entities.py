@@ -283,17 +283,14 @@ class EntitySearch:
         )
         if changed is None or named is None:
             return None
-        new = {row[0]: row for row in _listed(changed).select(_ENTITY).iter_rows() if known.get(row[0]) != row}
-        aliases = tables.residents.get(SEARCH_TABLES[1])
-        if (
-            len(_listed(changed)) < len(changed)
-            or not new.keys().isdisjoint(known)
-            or not new.keys() >= {*named["entity_id"]}
-        ):
+        listed = _listed(changed)
+        new = {row[0]: row for row in listed.select(_ENTITY).iter_rows() if known.get(row[0]) != row}
+        if len(listed) < len(changed) or not new.keys().isdisjoint(known) or not new.keys() >= {*named["entity_id"]}:
             return None
-        if new and aliases is None:
-            return None
-        if new and aliases is not None:
+        if new:
+            aliases = tables.residents.get(SEARCH_TABLES[1])
+            if aliases is None:
+                return None
             entities = pl.DataFrame([*new.values()], dict.fromkeys(_ENTITY, pl.String), orient="row")
             more = _indexed(entities, aliases.frame(aliases.places("entity_id", new), _ALIAS))
             every = with_more(made.every, more.every)

@@ -209,7 +209,6 @@ _OF_SEVERAL = {
     "messages": "message id (several conversations have it)",
     "episodes": "conversation (several have this name)",
 }
-
 _PAIR = ("a_id", "b_id", "kind", "outcome", "guard", "decided_by", "cosine", "at")
 _SHORT = re.compile(r"[0-9a-f]{6,16}")
 _SEVERAL = 6  # rows that an error names

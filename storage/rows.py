@@ -132,6 +132,17 @@ def new_run_id(kind: str, at: datetime | None = None) -> str:
     return f"{kind}-{at or datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid4().hex[:8]}"
 
 
+def named_by_beginning(id_: str, least: int) -> str:
+    """A filter of the rows with that id, or, from `least` characters on, with ids that begin so.
+
+    An id begins in whole or behind its last `_`, as tables show it.
+    """
+    names = [f"id = {quoted(id_)}"]
+    if len(id_) >= least and id_.isascii() and id_.replace("_", "").isalnum():
+        names += [f"starts_with(id, {quoted(id_)})", f"id LIKE '%\\_{id_}%'"]
+    return " OR ".join(names)
+
+
 def mentioning(ids: Sequence[str]) -> str:
     """A filter of facts: those that name one of these entities beside their ends."""
     return f"array_has_any(mentions, [{', '.join(map(quoted, ids))}])" if len(ids) else "false"

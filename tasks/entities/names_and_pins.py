@@ -19,7 +19,7 @@ from slowwave.entities.mentions import embed_texts, name_to_store
 from slowwave.facts.deduplication.observations import LEAST_OF_ID
 from slowwave.lifecycle.entity_merges import alias_rows
 from slowwave.reading.extraction.roster import is_same_person
-from storage.rows import quoted
+from storage.rows import named_by_beginning
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.runs import Run, embedder_of, existing_store, in_one_commit, store_of, vector_column
@@ -273,10 +273,7 @@ def _wrong(reading: Reading, id_: str, rows: pl.DataFrame, pinned: bool) -> str:
 
 def _rows_named(reading: Reading, table: str, id_: str) -> pl.DataFrame:
     """The facts with that id, or with ids that begin so, in whole or behind their last `_`."""
-    names = [f"id = {quoted(id_)}"]
-    if len(id_) >= LEAST_OF_ID and id_.isascii() and id_.replace("_", "").isalnum():
-        names += [f"starts_with(id, {quoted(id_)})", f"id LIKE '%\\_{id_}%'"]
-    rows = reading.frame(table, " OR ".join(names), ["id", "status"], limit=6, order=["id"])
+    rows = reading.frame(table, named_by_beginning(id_, LEAST_OF_ID), ["id", "status"], limit=6, order=["id"])
     exact = rows.filter(pl.col("id") == id_)
     return exact if len(exact) else rows
 

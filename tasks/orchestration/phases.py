@@ -386,8 +386,8 @@ class NightTally(WholeTally):
         if "gate" in summary:
             self.gates[phase] = summary["gate"]
             self.remarks.append(f"{phase}: {summary['notes'][-1]}")
-        told = summary["decisions"][:SHOWN_EACH]
-        self.decisions += [DecisionSummary(row["decision"], row["fact"], row["reason"]) for row in told]
+        shown = summary["decisions"][:SHOWN_EACH]
+        self.decisions += [DecisionSummary(row["decision"], row["fact"], row["reason"]) for row in shown]
 
     def fell(self, phase: str, error: RecallFell) -> None:
         """A phase after which recall fell."""

@@ -236,7 +236,8 @@ class _Striking:
         ids = sorted(self._gone["messages"] | {*struck["id"]})
         talks = self._reading.by_ids("messages", ids, ["conversation_id"])["conversation_id"]
         before = self._reading.by_ids("messages", talks, _SEARCHED, key="conversation_id").sort("id")
-        told = self._reading.by_ids("messages", talks, ["id"], key="conversation_id", where="outline IS NOT NULL")["id"]
+        has_line = "outline IS NOT NULL"
+        lines = self._reading.by_ids("messages", talks, ["id"], key="conversation_id", where=has_line)["id"]
         changed = struck.select("id", new_speaker="speaker", new_content="content", is_struck=pl.lit(True))
         both = before.join(changed, on="id", how="left", maintain_order="left")
         is_struck = pl.col("is_struck").fill_null(False)
@@ -245,7 +246,7 @@ class _Striking:
             content=pl.when(is_struck).then("new_content").otherwise("content"),
         ).select(before.columns)
         fresh = erasure.renewed_search_texts(before, after, self._gone["messages"])
-        others = self._reading.by_ids("messages", sorted({*fresh["id"], *told}.difference(ids)))
+        others = self._reading.by_ids("messages", sorted({*fresh["id"], *lines}.difference(ids)))
         rows = pl.concat([struck, erasure.struck("messages", others, self._names, self._labels, {})])
         found = rows.join(fresh.rename({"search_text": "found"}), on="id", how="left", maintain_order="left")
         return found.with_columns(

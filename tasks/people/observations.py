@@ -25,7 +25,7 @@ from slowwave.review.proposals import Proposing
 from storage.changes import FACT_TABLES
 from storage.connection import has_namespace
 from storage.residents import Condition
-from storage.rows import quoted
+from storage.rows import named_by_beginning, quoted
 from storage.search import unit_matrix
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
@@ -336,10 +336,7 @@ def _wrong(reading: Reading, entity_id: str, id_: str, named: Sequence[str]) -> 
     """Why an id does not name one live observation of the entity."""
     if named:
         return f"{id_} may be {' or '.join(named[:5])}"
-    names = [f"id = {quoted(id_)}"]
-    if len(id_) >= LEAST_OF_ID and id_.isascii() and id_.replace("_", "").isalnum():
-        names += [f"starts_with(id, {quoted(id_)})", f"id LIKE '%\\_{id_}%'"]
-    where = " OR ".join(names)
+    where = named_by_beginning(id_, LEAST_OF_ID)
     columns = ["id", "status", "owner_entity_id"]
     rows = pl.concat([reading.frame(name, where, columns, limit=1, order=["id"]) for name in FACT_TABLES]).to_dicts()
     if not rows and len(id_) < LEAST_OF_ID:
