@@ -21,6 +21,7 @@ from slowwave.facts.revision.evaluation import EvaluationPlan, evaluate
 from slowwave.facts.revision.late_arrivals import REPEATED
 from slowwave.facts.searched_texts import CONTEXT_ROLES
 from slowwave.lifecycle.pruning_and_eviction import QUOTATIONS, plan_replacement, replacement_decisions
+from slowwave.reading.extraction.roster import with_owner_names
 from storage.changes import FACT_TABLES
 from storage.quotations import OF_A_RUN, UNREAD, Keeping, count_quoted, keeping, run_in
 from storage.rows import quoted
@@ -34,6 +35,7 @@ from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import decide_and_write, settle_patches, touched_by, under_approval
 
 from .candidate_rows import to_extract
+from .identities import owners_of
 
 _TURN = ["id", "conversation_id", "ordinal"]
 OPEN = "state IN ('open', 'evaluating', 'approved')"
@@ -116,9 +118,10 @@ def decide(
 
     `alike`: ALIKE of the candidates, where the caller compared them with all there is about the same.
     """
+    author = with_owner_names(patches.messages, owners_of(reading, patches.messages))["speaker"].alias("author")
     verdict = evaluate(
         patches.candidates.drop("vector"),
-        patches.messages,
+        patches.messages.with_columns(author),
         patches.batches,
         settings.evaluate,
         content_gate=settings.noise.content_gate,

@@ -71,7 +71,6 @@ TIMES: frames.Schema = {
     "event_until": frames.TIME,
     "event_precision": pl.String(),
     "date_is_disputed": pl.Boolean(),
-    "certainty": pl.Float64(),
     "impossible": pl.String(),
 }
 MESSAGES: frames.Schema = {
@@ -236,7 +235,7 @@ def _facts(claims: pl.DataFrame, relations: pl.DataFrame, now: datetime) -> tupl
     has_object = pl.col("object").fill_null("") != ""
     times = _times(spoken, now)
     rows = spoken.with_columns(
-        times.drop("certainty"),
+        times,
         kind=pl.when((pl.col("kind") == "observation") | ~has_object)
         .then(pl.lit("observation"))
         .otherwise(pl.lit("relation")),
@@ -250,8 +249,7 @@ def _facts(claims: pl.DataFrame, relations: pl.DataFrame, now: datetime) -> tupl
         .then(pl.lit("negated"))
         .otherwise(pl.lit("affirmed")),
         status=pl.lit("candidate"),
-        confidence=pl.col("confidence").fill_nan(None).fill_null(MISSING_CONFIDENCE).clip(0.0, 1.0)
-        * times["certainty"],
+        confidence=pl.col("confidence").fill_nan(None).fill_null(MISSING_CONFIDENCE).clip(0.0, 1.0),
         evidence_count=1 + pl.col("also").list.len().fill_null(0).cast(pl.Int64),
         entrenchment=pl.when(pl.col("role").is_in(_STATED_BY))
         .then(pl.lit("user_stated"))
@@ -295,7 +293,7 @@ def _times(claims: pl.DataFrame, now: datetime) -> pl.DataFrame:
         starts = times.event_at if is_state and times.kind == "plan" and times.event_at else times.valid_from
         ends = times.valid_to if times.valid_to and (object_ or times.valid_to > at) else None
         happens = (times.event_at, times.event_until, times.precision or None)
-        rows.append((starts, ends, *happens, times.is_disputed or None, times.certainty, times.reason or None))
+        rows.append((starts, ends, *happens, times.is_disputed or None, times.reason or None))
     return pl.DataFrame(rows, schema=dict(TIMES), orient="row")
 
 

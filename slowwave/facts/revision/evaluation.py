@@ -75,9 +75,9 @@ def evaluate(
     A candidate may fail one of the seven checks if all seven were possible. Without a content score of the message six
     are possible, and it may fail none.
 
-    `messages` needs id, content and speaker. `answered`: (id of a candidate, content of the whole turn that its message
-    answers); somebody who says "yes" to a turn says its words. A candidate that passes stays a candidate until it is
-    applied; a rejected one never comes back.
+    `messages` needs id, content and speaker, and may have `author`, the name of who speaks as user without one.
+    `answered`: (id of a candidate, content of the whole turn that its message answers); somebody who says "yes" to a
+    turn says its words. A candidate that passes stays a candidate until it is applied; a rejected one never comes back.
     """
     open_ = candidates.filter(pl.col("status") == "candidate")
     verdicts = _verdicts(open_, messages, settings, content_gate, answered)
@@ -96,7 +96,7 @@ def evaluate(
 
 
 def grounding(candidates: pl.DataFrame, messages: pl.DataFrame, answered: pl.DataFrame | None = None) -> pl.Series:
-    """Share of each statement's content words that its conversation has, 0 to 1, without dates and speaker (S3-09a).
+    """Share of each statement's content words that its conversation has, 0 to 1, without dates and author (S3-09a).
 
     A statement may join several messages, so all messages of one conversation count together, each with the end of the
     turn that it answers, and without the answer to it. Candidates that are `answered` also have the whole turn.
@@ -106,7 +106,8 @@ def grounding(candidates: pl.DataFrame, messages: pl.DataFrame, answered: pl.Dat
         messages = messages.with_columns(around(messages)["context"])
         stems = stems.list.set_union(content_stems("context"))
     place = "conversation_id" if "conversation_id" in messages.columns else "id"
-    rows = messages.select(message_id="id", place=pl.coalesce(place, "id"), speaker="speaker", known=stems)
+    author = "author" if "author" in messages.columns else "speaker"
+    rows = messages.select(message_id="id", place=pl.coalesce(place, "id"), author=author, known=stems)
     together = rows.explode("known").group_by("place").agg(pl.col("known").drop_nulls().unique())
     spoken = rows.drop("known").join(together, on="place", how="left", maintain_order="left")
     claims = candidates.select("id", "message_id", "statement").with_columns(
@@ -122,7 +123,7 @@ def grounding(candidates: pl.DataFrame, messages: pl.DataFrame, answered: pl.Dat
         pairs = pairs.join(turns, on="id", how="left", maintain_order="left").with_columns(
             known=pl.col("known").fill_null([]).list.set_union(pl.col("before").fill_null([]))
         )
-    stems = content_stems("statement", drop="speaker").list.set_difference(_DATE_WORDS)
+    stems = content_stems("statement", drop="author").list.set_difference(_DATE_WORDS)
     words = pairs.select("known", stems=stems.list.set_difference("small"))
     shared = pl.col("stems").list.set_intersection(pl.col("known").fill_null([])).list.len()
     count = pl.col("stems").list.len()
