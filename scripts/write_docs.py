@@ -46,7 +46,7 @@ is a LanceDB database of {count} tables (and `_head`, the one row that names the
 key `id`, and {stamps}
 
 `→ table` marks a column that contains the `id` of a row there. All times are UTC. `make docs` generates this page from
-`storage/tables.py`.
+`storage/tables.toml`.
 """
 SETTINGS_INTRO = """# Settings
 

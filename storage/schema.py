@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 import pyarrow as pa
-
-TIME = pa.timestamp("us", tz="UTC")
-TEXTS = pa.list_(pa.string())
 
 
 class Role(StrEnum):
@@ -82,44 +79,28 @@ class Table:
         return pa.schema(fields)
 
 
-def text(meaning: str, *, required: bool = False, refers: str = "") -> ColumnSpec:
-    return ColumnSpec(pa.string(), meaning, not required, refers)
+_TYPES: Mapping[str, pa.DataType] = {
+    "text": pa.string(),
+    "texts": pa.list_(pa.string()),
+    "time": pa.timestamp("us", tz="UTC"),
+    "count": pa.int64(),
+    "number": pa.float64(),
+    "flag": pa.bool_(),
+    "vectors": pa.list_(pa.float32()),
+}
 
 
-def time(meaning: str) -> ColumnSpec:
-    return ColumnSpec(TIME, meaning)
-
-
-def derived(column: ColumnSpec) -> ColumnSpec:
-    return replace(column, is_derived=True)
-
-
-def signal(column: ColumnSpec) -> ColumnSpec:
-    return replace(column, is_signal=True)
-
-
-def vectors(column: ColumnSpec) -> ColumnSpec:
-    return replace(column, holds_vectors=True)
-
-
-def count(meaning: str) -> ColumnSpec:
-    return ColumnSpec(pa.int64(), meaning)
-
-
-def number(meaning: str) -> ColumnSpec:
-    return ColumnSpec(pa.float64(), meaning)
-
-
-def flag(meaning: str) -> ColumnSpec:
-    return ColumnSpec(pa.bool_(), meaning)
-
-
-def texts(meaning: str) -> ColumnSpec:
-    return ColumnSpec(TEXTS, meaning)
+def column_of(text: str) -> ColumnSpec:
+    """The column that a line such as `text required → facts: The fact.` declares."""
+    head, _, meaning = text.partition(": ")
+    head, _, refers = head.partition(" → ")
+    kind, *words = head.split()
+    has = {"required", "derived", "signal", "vectors"}.intersection(words).__contains__
+    return ColumnSpec(_TYPES[kind], meaning, not has("required"), refers, has("derived"), has("signal"), has("vectors"))
 
 
 STAMPS: Mapping[str, ColumnSpec] = {
-    "created_at": time("When the row was first written."),
-    "updated_at": time("When the row was last written."),
-    "run_id": text("The run that last wrote it."),
+    "created_at": column_of("time: When the row was first written."),
+    "updated_at": column_of("time: When the row was last written."),
+    "run_id": column_of("text: The run that last wrote it."),
 }
