@@ -102,10 +102,9 @@ class Store:
         *,
         retention: RetentionSettings | None = None,
         embedding: tuple[str, int] | None = None,
-        storage_options: Mapping[str, str] | None = None,
     ) -> Store:
         """Open a namespace that exists; `embedding` is (model, dims) and must be the one it was made with."""
-        store = cls.attach(uri, namespace, retention=retention, storage_options=storage_options)
+        store = cls.attach(uri, namespace, retention=retention)
         store._check()
         if embedding:
             store.require(embedding)
@@ -119,15 +118,14 @@ class Store:
         namespace: str = "default",
         *,
         retention: RetentionSettings | None = None,
-        storage_options: Mapping[str, str] | None = None,
     ) -> Store:
         """Open a namespace without a look at its state: for `doctor`, which must get at a damaged one."""
-        if not has_namespace(uri, namespace, storage_options):
-            known = namespaces(uri, storage_options)
+        if not has_namespace(uri, namespace):
+            known = namespaces(uri)
             if known:
                 raise UnknownName("namespace", namespace, known)
             raise NoStoreYet(f"There is no store at {uri!r}.", NO_STORE)
-        return cls(uri, namespace, connect(uri, namespace, storage_options), retention or RetentionSettings())
+        return cls(uri, namespace, connect(uri, namespace), retention or RetentionSettings())
 
     @classmethod
     def create(
@@ -137,17 +135,16 @@ class Store:
         embedding: tuple[str, int],
         *,
         retention: RetentionSettings | None = None,
-        storage_options: Mapping[str, str] | None = None,
     ) -> Store:
         """Open a namespace, making it first if need be; safe when several processes do so at once."""
-        if not has_namespace(uri, namespace, storage_options):
+        if not has_namespace(uri, namespace):
             if is_remote(uri):
-                _make_remote(uri, namespace, embedding, storage_options)
+                _make_remote(uri, namespace, embedding)
             else:
                 with place_for_making(uri, namespace) as place:
-                    make_tables(connect(place, namespace, storage_options), *embedding)
-                    cls.open(place, namespace, storage_options=storage_options)  # makes the indexes
-        return cls.open(uri, namespace, retention=retention, embedding=embedding, storage_options=storage_options)
+                    make_tables(connect(place, namespace), *embedding)
+                    cls.open(place, namespace)  # makes the indexes
+        return cls.open(uri, namespace, retention=retention, embedding=embedding)
 
     @property
     def is_local(self) -> bool:
@@ -338,13 +335,11 @@ def make_tables(db: DBConnection, model: str, dims: int) -> None:
     create_head(db, {name: versions[name] for name in tables_of(*PINNED)}, SCHEMA_VERSION, model, dims)
 
 
-def _make_remote(
-    uri: str, namespace: str, embedding: tuple[str, int], storage_options: Mapping[str, str] | None
-) -> None:
-    check_bucket(uri, storage_options)
-    db = connect(uri, namespace, storage_options)
+def _make_remote(uri: str, namespace: str, embedding: tuple[str, int]) -> None:
+    check_bucket(uri)
+    db = connect(uri, namespace)
 
     def is_made() -> bool:
-        return has_namespace(uri, namespace, storage_options)
+        return has_namespace(uri, namespace)
 
     make_once(db, lambda: make_tables(db, *embedding), is_made, RetentionSettings().lease_s)

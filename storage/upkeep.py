@@ -132,7 +132,7 @@ def _is_fragmented(table: Table, name: str, share: float = 1.0) -> bool:
 
 def stored_bytes(store: Store) -> int:
     """Bytes of all files of the namespace, older versions and indexes included."""
-    return sum(files(f"{store.uri.rstrip('/')}/{store.namespace}", store.db.storage_options).values())
+    return sum(files(f"{store.uri.rstrip('/')}/{store.namespace}").values())
 
 
 # Tables that are written anew.
@@ -321,7 +321,7 @@ def _versions(table: Table, *, only_newest: bool) -> Iterator[pl.DataFrame]:
 
 def files_of(store: Store) -> frozenset[str]:
     """Every file of the namespace."""
-    return frozenset(files(f"{store.uri.rstrip('/')}/{store.namespace}", store.db.storage_options))
+    return frozenset(files(f"{store.uri.rstrip('/')}/{store.namespace}"))
 
 
 def files_left(before: frozenset[str], after: frozenset[str]) -> list[str]:
