@@ -17,7 +17,7 @@ from slowwave.common.records import OPEN_BATCH, Prompt, SubmittedBatch, Usage
 from slowwave.common.settings import LanguageSettings
 
 from .agents import AGENTS
-from .batch_submission import PROVIDER as BATCHING
+from .batches import PROVIDER as BATCHING
 from .batches import BatchedPrompts
 from .budget import Budget, Caps, RateLimit, Sleep
 from .failures import message_of
