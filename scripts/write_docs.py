@@ -23,8 +23,7 @@ from scripts.man_page import completion, man_page
 from scripts.names_page import names_page
 from scripts.release import address, registry_manifest, server_name
 from slowwave.common.settings import SHARED, Settings
-from storage.schema import STAMPS, ColumnSpec, Role, Table
-from storage.tables import TABLES
+from storage.tables import STAMPS, TABLES, ColumnSpec, Role, Table
 
 ROOT = Path(__file__).parents[1]
 DEMO_BEGIN, DEMO_END = "<!-- demo -->", "<!-- /demo -->"

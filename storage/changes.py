@@ -22,9 +22,8 @@ from slowwave.graph.community_detection import without_members
 from slowwave.review.changes import RowChange
 
 from .rows import MARK, id_filters
-from .schema import Role
 from .snapshots import Reading, read_rows
-from .tables import TABLES, tables_of
+from .tables import TABLES, Role, tables_of
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from slowwave.common.errors import UnknownName
 
-from .schema import STAMPS, Table
-from .tables import TABLES
+from .tables import STAMPS, TABLES, Table
 
 IDS_PER_FILTER = 2000
 MARK = "_row_last_updated_at_version"  # the version of the table that last wrote the row

@@ -19,8 +19,7 @@ from slowwave.common.errors import StoreMismatch
 from .connection import HEAD, connect, has_namespace, is_remote
 from .disk import ASIDE, leap, read_through, was_set_aside
 from .rows import IDS_PER_FILTER, ROW, with_models
-from .schema import Role
-from .tables import TABLES, tables_of
+from .tables import TABLES, Role, tables_of
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection

@@ -16,8 +16,7 @@ from slowwave.common.errors import SlowwaveError, StoreMismatch
 from .connection import answer, numbered, query_of
 from .disk import WAY_OUT, broken_files, damaged, is_of_files, manifest_on_disk, plain_errors
 from .rows import column_names, empty_frame, filled, id_filters, quoted, table_named
-from .schema import Role
-from .tables import TABLES
+from .tables import TABLES, Role
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection

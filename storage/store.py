@@ -25,9 +25,8 @@ from .disk import in_plain_words, plain_errors
 from .lease import Head, HeadRow, Lease, create_head, make_once
 from .row_steps import FEW, Pieces
 from .rows import CREATED, to_rows, with_models
-from .schema import Role
 from .snapshots import IN_MEMORY, Place, Reading, Snapshot, open_table, read_rows
-from .tables import SCHEMA_VERSION, TABLES, tables_of
+from .tables import SCHEMA_VERSION, TABLES, Role, tables_of
 from .transactions import Transaction
 
 if TYPE_CHECKING:

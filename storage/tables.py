@@ -1,4 +1,4 @@
-"""Every table of a namespace, as `tables.toml` declares them: columns, keys, indexes, and the part in history.
+"""Every table of a namespace, as `tables.toml` declares them: its role, keys and indexes, and the types of its columns.
 
 A namespace is a directory, so no table has a namespace column.
 """
@@ -7,10 +7,109 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from .schema import Role, Table, column_of
+import pyarrow as pa
+
+
+class Role(StrEnum):
+    """How a table takes part in the history of a store."""
+
+    STATE = "state"  # pinned by every commit, reverted by undo
+    HISTORY = "history"  # pinned by every commit, kept by undo: it tells what happened
+    LOG = "log"  # append-only, outside commits: paid answers and access events survive any rollback
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSpec:
+    """One column: its type, whether it may be empty, and its meaning."""
+
+    type: pa.DataType
+    meaning: str
+    nullable: bool = True
+    refers: str = ""  # the table whose id it holds
+    is_derived: bool = False  # follows from other rows: a later refresh of it does not stand in the way of undo
+    is_signal: bool = False  # a hint for readers: nobody has to approve it
+    holds_vectors: bool = False  # vectors lie in it, or it names their model: a re-embedding writes it anew
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: what a row is, its key, its columns, and what is indexed."""
+
+    name: str
+    role: Role
+    row: str
+    columns: Mapping[str, ColumnSpec]
+    full_text: tuple[str, ...] = ()
+    lookup: tuple[str, ...] = ()
+    few_values: tuple[str, ...] = ()  # columns with a handful of values, by which rows are looked up
+    has_vector: bool = False
+    needs_approval: bool = False  # a change of its rows may wait for a person
+    whole: str = ""  # undo takes all rows of all tables with this word back, or none: they say something only together
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns by which rows are looked up, or ranges of them are read: each has an index once that pays."""
+        own = self.lookup if self.role is Role.LOG else ("id", *self.lookup)
+        return tuple(dict.fromkeys(own))
+
+    @property
+    def refreshed(self) -> frozenset[str]:
+        """Columns that a later run may refresh without building on the row: derived ones, and the stamps of writing."""
+        derived = {name for name, column in self.columns.items() if column.is_derived}
+        vector = {"vector"} if "embed_text_hash" in derived or self.is_rebuildable else set()
+        return frozenset(derived | vector | set(STAMPS))
+
+    @property
+    def holding_vectors(self) -> tuple[str, ...]:
+        """The columns that hold vectors, or name the model of one."""
+        own = tuple(name for name, column in self.columns.items() if column.holds_vectors)
+        return ("vector", *own) if self.has_vector else own
+
+    @property
+    def is_rebuildable(self) -> bool:
+        """Whether all of it follows from other rows."""
+        return all(column.is_derived for column in self.columns.values())
+
+    def schema(self, dims: int) -> pa.Schema:
+        """The Arrow schema, with vectors of `dims` float32."""
+        fields = [pa.field("id", pa.string(), nullable=False)]
+        fields += [pa.field(name, column.type, column.nullable) for name, column in self.columns.items()]
+        if self.has_vector:
+            fields.append(pa.field("vector", pa.list_(pa.float32(), dims)))
+        fields += [pa.field(name, column.type, column.nullable) for name, column in STAMPS.items()]
+        return pa.schema(fields)
+
+
+_TYPES: Mapping[str, pa.DataType] = {
+    "text": pa.string(),
+    "texts": pa.list_(pa.string()),
+    "time": pa.timestamp("us", tz="UTC"),
+    "count": pa.int64(),
+    "number": pa.float64(),
+    "flag": pa.bool_(),
+    "vectors": pa.list_(pa.float32()),
+}
+
+
+def column_of(text: str) -> ColumnSpec:
+    """The column that a line such as `text required → facts: The fact.` declares."""
+    head, _, meaning = text.partition(": ")
+    head, _, refers = head.partition(" → ")
+    kind, *words = head.split()
+    has = {"required", "derived", "signal", "vectors"}.intersection(words).__contains__
+    return ColumnSpec(_TYPES[kind], meaning, not has("required"), refers, has("derived"), has("signal"), has("vectors"))
+
+
+STAMPS: Mapping[str, ColumnSpec] = {
+    "created_at": column_of("time: When the row was first written."),
+    "updated_at": column_of("time: When the row was last written."),
+    "run_id": column_of("text: The run that last wrote it."),
+}
 
 SCHEMA_VERSION = 13
 _LISTS = ("full_text", "lookup", "few_values")

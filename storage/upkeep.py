@@ -32,9 +32,8 @@ from .migrations import (
     vector_index_is_due,
 )
 from .rows import ROW, exact_rows, id_filters, quoted
-from .schema import Role
 from .snapshots import batches_of, numbered_rows, read_rows
-from .tables import TABLES, tables_of
+from .tables import TABLES, Role, tables_of
 
 if TYPE_CHECKING:
     from lancedb.table import Table

@@ -13,9 +13,9 @@ import polars as pl
 
 from inference.budget import price_of, tokens_read
 from inference.language import Language
-from inference.ledger import MemoryLedger
 from inference.providers import FREE, choose
 from inference.remote import BATCH_SHARE
+from inference.request_batch import MemoryLedger
 from prompts.rendering import render_extraction
 from prompts.responses import WindowExtraction
 from slowwave.common.errors import RecallFell, SlowwaveError, UnusableInput

@@ -26,10 +26,9 @@ from slowwave.lifecycle import erasure
 from slowwave.lifecycle.erasure import Ids
 from slowwave.lifecycle.forgotten_names import NameMatcher, check_name
 from storage.paid_answers import StoredAnswers
-from storage.schema import Role
 from storage.snapshots import Reading
 from storage.store import Store
-from storage.tables import tables_of
+from storage.tables import Role, tables_of
 from storage.upkeep import (
     LEDGER,
     TableErasure,

@@ -21,10 +21,9 @@ from storage.connection import namespaces
 from storage.doctor import defects
 from storage.export_key import known_key, named_key
 from storage.lease import IMPORTED
-from storage.schema import Role
 from storage.snapshots import Reading
 from storage.store import Store
-from storage.tables import TABLES, WITH_VECTORS, tables_of
+from storage.tables import TABLES, WITH_VECTORS, Role, tables_of
 from storage.transactions import Transaction
 from storage.upkeep import write_anew
 from tasks.runtime.runs import Counts, Run, recorded, store_of, vector_column
