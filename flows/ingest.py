@@ -94,7 +94,7 @@ async def ingest(
         if paths
         else existing_run("ingest", *place, now, settings.retention)
     )
-    tally = IngestTally(run.id, dry_run)
+    tally = IngestTally(run.id, dry_run=dry_run)
     parameters = {"paths": paths, "format": format, "settings": settings.model_dump()}
     tally.makes_no_store = found.is_empty and not has_namespace(store, namespace)
     with recorded(run, tally, parameters, dry_run=dry_run or tally.makes_no_store, last=refreshed_aspects) as run:

@@ -117,7 +117,7 @@ _LISTS = ("full_text", "lookup", "few_values")
 
 def _table(name: str, entry: Mapping[str, Any]) -> Table:
     columns = {column: column_of(text) for column, text in entry["columns"].items()}
-    lists = {key: tuple(entry[key].split()) for key in _LISTS if key in entry}
+    lists: dict[str, Any] = {key: tuple(entry[key].split()) for key in _LISTS if key in entry}
     rest = {key: entry[key] for key in ("row", "has_vector", "needs_approval", "whole") if key in entry}
     return Table(name, Role(entry.get("role", Role.STATE)), columns=columns, **rest, **lists)
 

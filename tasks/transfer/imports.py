@@ -108,8 +108,8 @@ def import_export(
     """
     file = read_foreign(path, system)
     content, redacted = without_secrets(file.content)
-    total: Counter[RunCount] = Counter()
-    tally = Counts(run.id, total)
+    tally = Counts(run.id)
+    total = tally.counts
     parameters = {"path": file.uri, "from": system, "require_approval": require_approval}
     with recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects) as run:
         is_known = _is_known(run, file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -76,7 +77,7 @@ def _bring_back(run: Run, files: Path, path: str, manifest: Manifest, seal: Seal
             "Install the model that it was made with.",
         )
     if not dry_run:
-        tally = Counts(run.id, {RunCount.ROWS_IMPORTED: sum(counts.values())})
+        tally = Counts(run.id, Counter({RunCount.ROWS_IMPORTED: sum(counts.values())}))
         given = {"path": path, "commit": manifest.commit, "from": manifest.namespace}
         with recorded(run, tally, {**given, "seal": seal.standing}):
             _publish(run, files, manifest, [name for name in names if counts[name]], seat, seal)
