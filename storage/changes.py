@@ -241,10 +241,7 @@ def references_to(target: str) -> Iterable[tuple[str, str]]:
 
 
 def leave_communities(tx: Transaction, entities: Collection[str]) -> None:
-    """Take entities that are no more out of their communities, whose summaries are then to be made again.
-
-    A community of fewer than two goes. Lists of members are the only references that no column declares.
-    """
+    """Take entities that are no more out of their communities, whose summaries are then to be made again."""
     if not len(entities):
         return
     lists = tx.frame("communities", columns=["id", "entity_ids", "joined_ids", "fingerprint"])

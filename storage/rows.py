@@ -75,10 +75,7 @@ def _arrow_schema(name: str, dims: int) -> pa.Schema:
 
 
 def _whole(name: str, own: Mapping[str, pl.Series], dims: int, values: Mapping[str, object], count: int) -> pa.Table:
-    """These columns of `count` rows in the declared order and types; those that lack are of one value, or empty.
-
-    Column by column: a commit writes frames of few rows, for which every query of Polars takes longer than the write.
-    """
+    """These columns of `count` rows in the declared order and types; those that lack are of one value, or empty."""
     schema, kinds = _arrow_schema(name, dims), empty_frame(name, dims).schema
     columns = [
         _typed(own[field.name], kinds[field.name], field.type)

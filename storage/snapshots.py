@@ -70,11 +70,7 @@ def batches(reading: Reading, name: str, columns: Sequence[str], where: str | No
 
 
 def numbered_rows(table: Table, numbers: Iterable[int], columns: Sequence[str] | Mapping[str, str]) -> pl.DataFrame:
-    """The rows with these numbers (`_rowid`), in no particular order; `columns` as of `read_rows`.
-
-    Numbers are those of searches in the same version of the table. An index of ids would read a page of 4,096 keys for
-    each of them.
-    """
+    """The rows with these numbers (`_rowid`), in no particular order; `columns` as of `read_rows`."""
     query = numbered(table, [*numbers]).select(_selection(columns))
     return _answered(table, query)
 
@@ -220,11 +216,7 @@ class Reading:
         where: str | None = None,
         with_vector: bool = False,
     ) -> pl.DataFrame:
-        """Rows that name one of `ids` in any column, in no particular order.
-
-        Without an index of the column every row is read: for work as rare as undo, which asks all columns that refer to
-        rows it removes.
-        """
+        """Rows that name one of `ids` in any column, in no particular order."""
         wanted = list(columns) if columns is not None else column_names(name)
         if with_vector and "vector" not in wanted:
             wanted.append("vector")

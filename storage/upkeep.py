@@ -145,10 +145,7 @@ _LOG_ROWS = 50_000
 def write_anew(
     tx: Transaction, name: str, parts: Iterable[pl.DataFrame], renew: Callable[[pl.DataFrame], pl.DataFrame]
 ) -> int:
-    """Put rows, renewed part by part, in the place of a table's rows, stamps as they were; returns how many were read.
-
-    They are written into new files with new indexes, as part of a commit; the older version stays as it is.
-    """
+    """Put rows, renewed part by part, in the place of a table's rows, in new files; returns how many were read."""
     counts: list[int] = []
     failed: list[Exception] = []
 
@@ -324,11 +321,7 @@ def files_of(store: Store) -> frozenset[str]:
 
 
 def files_left(before: frozenset[str], after: frozenset[str]) -> list[str]:
-    """Files with rows or indexes from before that are still there.
-
-    Those of the ledger of commits and of the head do not count: they hold no text of anybody, and are read like all
-    others.
-    """
+    """Files with rows or indexes from before that are still there."""
     kept = (file for file in before & after if not file.startswith(_RESTING))
     return sorted(file for file in kept if any(part in file for part in _CONTENT))
 

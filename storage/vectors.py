@@ -99,10 +99,7 @@ class ShortForms:
 
 
 def products_of(rows: Vectors, vectors: Vectors) -> Vectors:
-    """(m, n) products of rows (n, d) with vectors (m, d), in pieces so small that no thread waits for another.
-
-    On a busy machine waiting takes more processor time than the product.
-    """
+    """(m, n) products of rows (n, d) with vectors (m, d), in pieces so small that no thread waits for another."""
     (count, dims), turned = rows.shape, np.ascontiguousarray(vectors.T)
     found = np.empty((count, len(vectors)), np.float32)
     size = max(min(_ALONE // max(turned.size, 1), _STRETCH), 1)
@@ -113,10 +110,7 @@ def products_of(rows: Vectors, vectors: Vectors) -> Vectors:
 
 
 def least_of_best(values: npt.NDArray[np.floating], k: int) -> float:
-    """At most the `k`-th largest of the values (n,), and near it; −∞ where there are no more than k.
-
-    Of many, it is the k-th largest of the maxima of stretches, found much faster than by partition of the whole.
-    """
+    """At most the `k`-th largest of the values (n,), and near it; −∞ where there are no more than k."""
     if len(values) <= k:
         return float("-inf")
     if len(values) > 4 * k * _STRETCH:

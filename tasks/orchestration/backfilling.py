@@ -120,10 +120,7 @@ def _windows(times: pl.Series, request: BackfillRequest) -> list[TimeWindow]:
 async def fill_windows(
     run: Run, request: BackfillRequest, windows: Sequence[TimeWindow], tally: BackfillTally, ingest: Work
 ) -> bool:
-    """One run of `ingest` per window, in order; True when all of them came to an end.
-
-    Where the budget is reached the rest is left for the same command.
-    """
+    """One run of `ingest` per window, in order; True when all of them came to an end."""
     failures = 0
     for number, window in enumerate(windows, 1):
         name = window.name

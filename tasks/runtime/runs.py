@@ -276,10 +276,7 @@ def _begin(run: Run, row: dict[str, Any]) -> None:
 
 
 def interrupt(tx: Transaction, runs: Iterable[str], is_gone: Callable[[str], bool]) -> None:
-    """Record that of these runs and their parts those were interrupted that count as running and whose owner is gone.
-
-    When they ended nobody knows: that stays empty.
-    """
+    """Record as interrupted those of these runs and their parts that count as running and whose owner is gone."""
     left, seen = [*runs], set[str]()
     while left:
         running = tx.by_ids("runs", left, where=RUNNING)
