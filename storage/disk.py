@@ -183,7 +183,7 @@ LONGEST = len(str(LARGEST))
 
 
 def newest_on_disk(address: str, table: str) -> int | None:
-    """The newest version of a table, by the names of its manifests; None on object storage, or where they say nothing."""
+    """The newest version of a table by its manifests; None on object storage, or where their names say nothing."""
     if is_remote(address):
         return None
     try:

@@ -150,7 +150,7 @@ class _Salvage:
         return sorted({json.loads(text).get(name, 1) for text in texts} | {1}, reverse=True)
 
     def _runs_since(self, sequence: int) -> list[str]:
-        """Runs that changed the state after a commit, in order; then the nights and backfills that they are parts of."""
+        """Runs that changed the state after a commit, in order; then the nights and backfills they are parts of."""
         state = set(tables_of(Role.STATE))
         later = self._commits().filter(pl.col("sequence") > sequence).sort("sequence")
         wrote = [bool(state & json.loads(before).keys()) for before in later["before"]]

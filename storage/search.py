@@ -104,7 +104,7 @@ def by_scope(
 def near_rows(
     reading: Reading, name: str, questions: pl.DataFrame, k: int, where: str, columns: Sequence[str]
 ) -> pl.DataFrame:
-    """The rows nearest to each question (scope, vector, text) in its scope, `k` by vector and `k` by BM25; each once."""
+    """The rows nearest to each question (scope, vector, text) in its scope: `k` by vector, `k` by BM25; each once."""
     texts = questions["text"].fill_null("").to_list()
     with_vector = questions.filter(pl.col("vector").is_not_null())
     vectors = unit_matrix(with_vector["vector"], reading.dims)
