@@ -24,7 +24,7 @@ from recall.recaller import Recaller, read_versions
 from slowwave.common import frames
 from slowwave.common.decisions import Row, decision, decision_frame
 from slowwave.common.errors import NoRoom, RecallFell, SlowwaveError
-from slowwave.common.run_counts import RunCount, by_label
+from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import (
     GateSettings,
     LanguageSettings,
@@ -334,7 +334,7 @@ async def close_night(run: Run, tally: NightTally) -> dict[str, Any]:
     """Show the night in the morning; raises `RecallFell` where a phase was taken back for it."""
     await publish_summary(run, tally)
     if not tally.dry_run:
-        announce(NIGHT_FINISHED, run, state=tally.state, **by_label(tally.counts))
+        announce(NIGHT_FINISHED, run, state=tally.state, **tally.labelled())
     if tally.fallen:
         first = tally.fallen[0]
         raise RecallFell(first.message, first.remedy, tally.summary())
