@@ -168,7 +168,12 @@ class Reading:
         wanted = list(columns) if columns is not None else column_names(name)
         if self.is_blank(name):
             return _no_rows(name, self.dims, tuple(wanted))
-        return read_rows(self.handle(name), self.seen(name, where), wanted, limit, order)
+        return self._read(name, where, wanted, limit, order)
+
+    def _read(
+        self, name: str, where: str | None, columns: Sequence[str], limit: int | None, order: Sequence[str]
+    ) -> pl.DataFrame:
+        return read_rows(self.handle(name), self.seen(name, where), columns, limit, order)
 
     def by_ids(
         self,
@@ -328,36 +333,23 @@ class Snapshot(Reading):
             self._shared[name] = place, table
         return table
 
-    def frame(
-        self,
-        name: str,
-        where: str | None = None,
-        columns: Sequence[str] | None = None,
-        limit: int | None = None,
-        order: Sequence[str] = (),
-    ) -> pl.DataFrame:
-        """Rows of a table; columns that it did not have yet at that commit are empty."""
-        wanted = list(columns) if columns is not None else column_names(name)
-        if self.is_blank(name):
-            return _no_rows(name, self.dims, tuple(wanted))
-        existing = self._columns_of(name)
-        if existing.issuperset(wanted):
-            return self._read(name, where, wanted, limit, order)
-        declared = {c: kind for c, kind in empty_frame(name, self.dims).schema.items() if c in wanted}
-        known = [c for c in wanted if c in existing or c not in declared]
-        return filled(self._read(name, where, known, limit, order), declared).select(wanted)
-
     def _read(
         self, name: str, where: str | None, columns: Sequence[str], limit: int | None, order: Sequence[str]
     ) -> pl.DataFrame:
+        """Rows of a table; columns that it did not have yet at that commit are empty."""
+        existing, declared = self._columns_of(name), empty_frame(name, self.dims)
+        known = [c for c in columns if c in existing or c not in declared.columns]
         try:
-            return read_rows(self.handle(name), self.seen(name, where), columns, limit, order)
+            rows = super()._read(name, where, known, limit, order)
         except SlowwaveError:
             raise
         except Exception as error:
             if not is_of_files(error):
                 raise
             raise version_gone(name, self.versions.get(name, 1)) from error  # its files went while it was open
+        if len(known) == len(columns):
+            return rows
+        return filled(rows, {c: declared.schema[c] for c in columns if c not in existing}).select(columns)
 
     def _columns_of(self, name: str) -> frozenset[str]:
         if name not in self._columns:
