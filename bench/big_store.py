@@ -17,11 +17,10 @@ from slowwave.common.text import digest, normalise_name, normalise_statement, ro
 from slowwave.facts.aspects import aspect_rows, classify
 from storage.migrations import make_text_indexes
 from storage.rows import column_names, exact_rows
-from storage.schema import Role
 from storage.search import unit_matrix
 from storage.snapshots import Reading, batches
 from storage.store import Store
-from storage.tables import TABLES, tables_of
+from storage.tables import TABLES, Role, tables_of
 from storage.upkeep import tend
 
 from . import synthetic

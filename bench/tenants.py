@@ -225,8 +225,7 @@ def _told(folder: Path) -> list[dict[str, Any]]:
 
 def _strange(store: Any, others: Iterable[str]) -> tuple[int, list[str]]:
     """How many rows there are, and what is double or speaks of another tenant."""
-    from storage.schema import Role
-    from storage.tables import tables_of
+    from storage.tables import Role, tables_of
 
     snapshot, found, counted = store.snapshot(), [], 0
     marks = [mark_of(other) for other in others]

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from inference.language import has_reader
 from slowwave.common.errors import SlowwaveError, UnusableInput
-from slowwave.common.run_counts import RunCount, by_label
+from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import DEFAULT_EMBEDDER, ApprovalSettings, IngestSettings
 from slowwave.common.text import digest
 from slowwave.common.timestamps import in_utc
@@ -94,7 +94,7 @@ async def ingest(
         if paths
         else existing_run("ingest", *place, now, settings.retention)
     )
-    tally = IngestTally(run.id, dry_run)
+    tally = IngestTally(run.id, dry_run=dry_run)
     parameters = {"paths": paths, "format": format, "settings": settings.model_dump()}
     tally.makes_no_store = found.is_empty and not has_namespace(store, namespace)
     with recorded(run, tally, parameters, dry_run=dry_run or tally.makes_no_store, last=refreshed_aspects) as run:
@@ -118,7 +118,7 @@ async def ingest(
             tidy(run, after_little=tally.has_written_little)
     await publish_summary(run, tally)
     if tally.has_written:
-        announce(INGESTED, run, **by_label(tally.counts))
+        announce(INGESTED, run, **tally.labelled())
     return tally.summary()
 
 

@@ -67,7 +67,7 @@ async def consolidate(
         settings: Who decides, from which likeness, and how much may be spent.
     """
     run = existing_run("consolidate", store, namespace, now, settings.retention)
-    tally = Tally(run.id, dry_run)
+    tally = Tally(run.id, dry_run=dry_run)
     parameters = {"since": since, "scope": scope, "mode": mode, "settings": settings.model_dump()}
     async with gated(run, tally, settings.gate, dry_run=dry_run) as freeze:
         freeze()
@@ -123,7 +123,7 @@ async def steward(
         settings: From which score facts fade and from which likeness they are merged, and what it may cost.
     """
     run = existing_run("steward", store, namespace, now, settings.retention)
-    tally = Tally(run.id, dry_run, idle="Nothing to do: no score changed, no fact is unused, none repeats.")
+    tally = Tally(run.id, dry_run=dry_run, idle="Nothing to do: no score changed, no fact is unused, none repeats.")
     parameters = {"phases": phases, "settings": settings.model_dump()}
     async with gated(run, tally, settings.gate, dry_run=dry_run) as freeze:
         freeze(settings)
@@ -193,7 +193,7 @@ async def decay(
         settings: After how long, and how many entities and pending beliefs are kept.
     """
     run = existing_run("decay", store, namespace, now, settings.retention)
-    tally = Tally(run.id, dry_run, idle="Nothing to do: nothing has been out of use for so long.")
+    tally = Tally(run.id, dry_run=dry_run, idle="Nothing to do: nothing has been out of use for so long.")
     async with gated(run, tally, settings.gate, dry_run=dry_run) as freeze:
         parameters = {"settings": settings.model_dump()}
         record = recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects)
@@ -236,7 +236,7 @@ async def communities(
     """
     run = existing_run("communities", store, namespace, now, settings.retention)
     idle = "Nothing new: every community is as it was."
-    tally = Tally(run.id, dry_run, idle=idle)
+    tally = Tally(run.id, dry_run=dry_run, idle=idle)
     async with gated(run, tally, settings.gate, dry_run=dry_run) as freeze:
         freeze()
         with recorded(run, tally, {"settings": settings.model_dump()}, dry_run=dry_run) as run:

@@ -70,7 +70,7 @@ async def sleep(
         settings: Those of each phase; gate and retention hold for all of them.
     """
     run = existing_run("sleep", store, namespace, now, settings.retention)
-    tally = NightTally(run.id, dry_run)
+    tally = NightTally(run.id, dry_run=dry_run)
     parameters = {"phases": phases, "settings": settings.model_dump()}
     if (reading := reading_of_night(run, settings)) is not None and not dry_run:
         read = partial(ingest, [], namespace, store, settings=reading, now=now, require_approval=require_approval)

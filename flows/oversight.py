@@ -205,7 +205,9 @@ async def reembed(
     model = open_embedder(embedder).name
     is_new, frozen = model != run.embedder, None
     rows: Mapping[str, int] = {}
-    tally = Tally(run.id, dry_run, idle="" if is_new else f"Every row that says something has a vector of {model}.")
+    tally = Tally(
+        run.id, dry_run=dry_run, idle="" if is_new else f"Every row that says something has a vector of {model}."
+    )
     tally.remarks += remarks_on(run.embedder, model, dry_run=dry_run) if is_new else []
     parameters = {"embedder": embedder, "settings": settings.model_dump()}
     with recorded(run, tally, parameters, dry_run=dry_run) as run:

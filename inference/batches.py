@@ -1,16 +1,20 @@
 """Asking in Message Batches: handed over together at half the price, and answered within a day.
 
 A prompt that is under way in a batch is not asked a second time: whoever comes later, in whichever mode, finds it by
-its key in the ledger, which is also what the provider calls it by, and waits for it.
+its key in the ledger, which is also what the provider calls it by, and waits for it. A batch is never handed over
+twice, whenever the process or the connection dies: it is written down before, and again with its id. Where nobody knows
+whether it arrived, the account's own list tells what it may be, by time and number of prompts; the keys in the results
+tell it, once these have ended.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Generic
+from datetime import datetime, timedelta
+from typing import Any, Generic
 
 from slowwave.common.records import (
     COLLECTED,
@@ -25,12 +29,114 @@ from slowwave.common.records import (
     Usage,
 )
 from slowwave.common.settings import LanguageSettings
+from slowwave.common.text import row_id
 
-from .batch_submission import GONE, BatchApi, BatchFailure, BatchResult, Submission, parts_of
 from .budget import RateLimit
-from .failures import Failure, Kind, fatal_error
+from .failures import Failure, Kind, failure_of, failure_of_item, fatal_error
 from .remote import CallOutcome
 from .request_batch import PendingPrompt, RequestBatch, T
+
+# The Message Batches of one Anthropic account, as this project needs them: handed over, found, looked at, read.
+
+
+PROVIDER = "anthropic"
+CREATE_TIMEOUT_S = 600.0
+GONE = 404
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One batch of the account: when it came, how many prompts it has, and whether all of them have ended."""
+
+    id: str
+    created_at: datetime
+    total: int
+    has_ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """The result of one prompt: a `message`, a `failure`, or neither (expired, canceled)."""
+
+    message: Any = None
+    failure: Failure | None = None
+
+
+class BatchFailure(Exception):
+    """What went wrong with a request about a batch, and why."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.reason)
+        self.failure = failure
+
+
+class BatchApi:
+    """Every method raises `BatchFailure` and nothing else, and tries once."""
+
+    def __init__(self, sdk: Any, timeout_s: float) -> None:
+        self._batches, self._timeout_s = sdk.messages.batches, timeout_s
+
+    async def create(self, requests: Sequence[Mapping[str, Any]]) -> Listed:
+        """Hand these over together; each is `custom_id` and `params`."""
+        with _told_as_failures():
+            timeout_s = max(self._timeout_s, CREATE_TIMEOUT_S)
+            return _listed(await self._batches.create(requests=requests, timeout=timeout_s))
+
+    async def look(self, batch_id: str) -> Listed:
+        """How far it is."""
+        with _told_as_failures():
+            return _listed(await self._batches.retrieve(batch_id))
+
+    async def results(self, batch_id: str) -> dict[str, BatchResult]:
+        """What became of each prompt, by its custom id; the batch must have ended."""
+        with _told_as_failures():
+            stream = await self._batches.results(batch_id)
+            return {item.custom_id: _result(item.result) async for item in stream}
+
+    async def since(self, moment: datetime) -> list[Listed]:
+        """The batches of the account that were handed over since then, oldest first."""
+        found: list[Listed] = []
+        with _told_as_failures():
+            async for batch in self._batches.list(limit=100):
+                if batch.created_at < moment:
+                    break
+                found.append(_listed(batch))
+        return found[::-1]
+
+
+def _listed(batch: Any) -> Listed:
+    counts = batch.request_counts
+    total = counts.processing + counts.succeeded + counts.errored + counts.canceled + counts.expired
+    return Listed(batch.id, batch.created_at, total, batch.processing_status == "ended")
+
+
+def _result(result: Any) -> BatchResult:
+    if result.type == "succeeded":
+        return BatchResult(result.message)
+    if result.type == "errored":
+        error = result.error.error
+        return BatchResult(failure=failure_of_item(error.type, error.message))
+    return BatchResult()
+
+
+@contextmanager
+def _told_as_failures() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise BatchFailure(failure_of(error, "", is_answered=False, is_empty=False)) from error
+
+
+SKEW = timedelta(minutes=5)
+"""By how much the provider's clock may differ from ours."""
+ARRIVES_WITHIN = timedelta(minutes=30)
+"""How long after it was begun a batch may still arrive, all tries included."""
+REFUSED_BEFORE = frozenset({408, 409, 425, 429})
+"""Passing trouble after which a request has surely had no effect."""
+
+
+# Asking.
+
 
 REQUESTS_PER_BATCH = 1000
 LONGEST_WAIT_S = 25 * 3600.0
@@ -71,9 +177,6 @@ def _nobody(batch: SubmittedBatch, known: Mapping[str, LedgerEntry]) -> dict[str
     }
 
 
-MOST_LISTED = 3
-
-
 class BatchedPrompts(Generic[T]):
     """Prompts to one model through its batches. `now` is the time of day, the rate limit counts seconds.
 
@@ -89,8 +192,8 @@ class BatchedPrompts(Generic[T]):
         now: Callable[[], datetime],
     ) -> None:
         self._request_batch, self._settings, self._rate_limit = request_batch, settings, rate_limit
-        self._api = BatchApi(request_batch.client.open(), settings.timeout_s)
-        self._submission = Submission(request_batch, self._api, settings.transient_retries, rate_limit, now)
+        self._api, self._now = BatchApi(request_batch.client.open(), settings.timeout_s), now
+        self._call, self._ledger = request_batch.books.call, request_batch.books.ledger
 
     async def resume(
         self, rest: dict[str, PendingPrompt], open_ones: Sequence[SubmittedBatch]
@@ -138,18 +241,19 @@ class BatchedPrompts(Generic[T]):
             if not batch.is_abandoned:
                 return batch
             batch = replace(batch, state=UNSURE)
-        return await self._submission.kept(batch) if _is_awaited(batch, waiting) else batch
+        return await self._kept(batch) if _is_awaited(batch, waiting) else batch
 
     async def _hand_over(self, this_round: Round, taken: Sequence[PendingPrompt]) -> None:
         client, model = self._request_batch.client, self._request_batch.model
         requests = [{"custom_id": each.key, "params": await client.request_of(each.prompt, model)} for each in taken]
-        for part in parts_of(requests, REQUESTS_PER_BATCH):
+        for start in range(0, len(requests), REQUESTS_PER_BATCH):
+            part = slice(start, start + REQUESTS_PER_BATCH)
             if this_round.is_down or this_round.stopped_by is not None:
                 for each in taken[part]:
                     self._request_batch.skip(this_round.waiting.pop(each.key))
                 continue
             try:
-                this_round.batches.append(await self._submission.hand_over(taken[part], requests[part]))
+                this_round.batches.append(await self._submitted(taken[part], requests[part]))
             except BatchFailure as failed:
                 this_round.is_down = failed.failure.kind is Kind.TRANSIENT
                 for each in taken[part]:
@@ -178,9 +282,13 @@ class BatchedPrompts(Generic[T]):
         """One batch, as far as it goes now; nothing when it is done. Trouble that passes leaves it as it is."""
         keys = batch.keys  # a closed row comes without them
         try:
-            batch = await self._submission.settled(batch)
+            batch = await self._settled(batch)
             if batch.state == SUBMITTED:
-                return await self._collected(this_round, batch)
+                if not (await self._api.look(batch.batch_id)).has_ended:
+                    return [batch]
+                await self._take_in(this_round, batch, await self._api.results(batch.batch_id))
+                await self._kept(batch, COLLECTED)
+                return []
         except BatchFailure as failed:
             return await self._in_trouble(this_round, batch, failed.failure)
         if batch.state in OPEN_BATCH:
@@ -188,20 +296,12 @@ class BatchedPrompts(Generic[T]):
         this_round.ask_again(keys)
         return []
 
-    async def _collected(self, this_round: Round, batch: SubmittedBatch) -> list[SubmittedBatch]:
-        if not (await self._api.look(batch.batch_id)).has_ended:
-            return [batch]
-        await self._take_in(this_round, batch, await self._api.results(batch.batch_id))
-        await self._submission.kept(batch, COLLECTED)
-        return []
-
     async def _take_in(self, this_round: Round, batch: SubmittedBatch, results: Mapping[str, BatchResult]) -> None:
         """Write down what became of each prompt, except what another run wrote down already."""
-        books = self._request_batch.books
-        written = await books.call(books.ledger.written_since, batch.keys, batch.begun_at)
+        written = await self._call(self._ledger.written_since, batch.keys, batch.begun_at)
         this_round.ask_again(written)
         asked_by_nobody = [key for key in batch.keys if key not in this_round.waiting]
-        nobody = _nobody(batch, await books.call(books.ledger.lookup, asked_by_nobody))
+        nobody = _nobody(batch, await self._call(self._ledger.lookup, asked_by_nobody))
         ours = [this_round.waiting.pop(key, nobody[key]) for key in batch.keys if key not in written]
         await asyncio.gather(
             *(self._take_in_one(this_round, each, results.get(each.key, BatchResult())) for each in ours)
@@ -239,7 +339,7 @@ class BatchedPrompts(Generic[T]):
             this_round.pause_s = max(this_round.pause_s, failure.wait_s)
             return [batch]
         if batch.state == SUBMITTED and failure.status in (0, GONE):  # its results are no longer kept
-            await self._submission.kept(batch, LOST)
+            await self._kept(batch, LOST)
             this_round.ask_again(batch.keys)
         else:
             this_round.stopped_by = this_round.stopped_by or fatal_error(self._request_batch.client.choice, failure)
@@ -248,12 +348,108 @@ class BatchedPrompts(Generic[T]):
     def _give_up(self, this_round: Round, missed: Sequence[SubmittedBatch]) -> None:
         for each in this_round.waiting.values():
             self._request_batch.skip(each)
-        names = [each.batch_id or "one that may not have arrived" for each in missed]
-        listed = ", ".join(names[:MOST_LISTED] + (["…"] if len(names) > MOST_LISTED else []))
+        listed = ", ".join(each.batch_id or "one that may not have arrived" for each in missed)
         self._request_batch.budget.stop(
             f"{sum(len(each.keys) for each in missed)} prompts are still in a batch after "
             f"{LONGEST_WAIT_S / 3600:g} hours: {listed}. The next run goes on with them."
         )
+
+    # Handing over.
+
+    async def _submitted(self, taken: Sequence[PendingPrompt], requests: Sequence[Mapping[str, Any]]) -> SubmittedBatch:
+        """The batch with its id, or unsure; raises `BatchFailure` where it could not be handed over."""
+        batch = await self._kept(self._batch_of(taken))
+        try:
+            return await self._created(batch, requests)
+        except BatchFailure:
+            raise
+        except BaseException:
+            await asyncio.shield(self._kept(batch, UNSURE))
+            raise
+
+    async def _settled(self, batch: SubmittedBatch) -> SubmittedBatch:
+        """The batch in its present state; one that may not have arrived has its id now, is lost, or is waited for."""
+        if batch.state in (SUBMITTING, UNSURE):
+            newest = {each.id: each for each in await self._call(self._ledger.batches)}  # from any run
+            batch = newest.get(batch.id, batch)
+            if batch.state == SUBMITTING and batch.is_abandoned:
+                batch = replace(batch, state=UNSURE)
+        if batch.state != UNSURE:
+            return batch
+        fitting = await self._fitting(batch)
+        for listed in fitting:
+            if listed.has_ended and await self._is_of(listed.id, batch):
+                return await self._kept(batch, SUBMITTED, listed.id)
+        return batch if not all(listed.has_ended for listed in fitting) else await self._kept(batch, LOST)
+
+    async def _is_of(self, batch_id: str, batch: SubmittedBatch) -> bool:
+        try:
+            keys = (await self._api.results(batch_id)).keys()
+        except BatchFailure as failed:
+            if failed.failure.status != GONE:
+                raise
+            return False
+        return bool(keys) and keys <= set(batch.keys)
+
+    async def _kept(self, batch: SubmittedBatch, state: str = "", batch_id: str = "") -> SubmittedBatch:
+        """The batch, written down in this state and with this id."""
+        changed = replace(batch, state=state or batch.state, batch_id=batch_id or batch.batch_id)
+        await self._call(self._ledger.keep_batch, changed)
+        return changed
+
+    def _batch_of(self, taken: Sequence[PendingPrompt]) -> SubmittedBatch:
+        request_batch, now = self._request_batch, self._now()
+        expected = sum(request_batch.expected(taken), Usage())
+        keys = tuple(each.key for each in taken)
+        return SubmittedBatch(
+            id=row_id("batch", keys, now.isoformat()),
+            provider=request_batch.client.choice.provider,
+            model=request_batch.client.choice.model,
+            role=request_batch.role,
+            schema_hash=request_batch.schema_hash,
+            state=SUBMITTING,
+            keys=keys,
+            prompt_names=tuple(each.blank.prompt_name for each in taken),
+            prompt_hashes=tuple(each.blank.prompt_hash for each in taken),
+            begun_at=now,
+            tokens_in=expected.tokens_in,
+            tokens_out=expected.tokens_out,
+            usd=expected.usd,
+        )
+
+    async def _created(self, batch: SubmittedBatch, requests: Sequence[Mapping[str, Any]]) -> SubmittedBatch:
+        failures = 0
+        while True:
+            await self._rate_limit.resumed()
+            try:
+                return await self._kept(batch, SUBMITTED, (await self._api.create(requests)).id)
+            except BatchFailure as failed:
+                may_have_arrived = failed.failure.kind is Kind.TRANSIENT and failed.failure.status not in REFUSED_BEFORE
+                if may_have_arrived and await self._may_be_there(batch):
+                    return await self._kept(batch, UNSURE)
+                if not failed.failure.may_pass(failures, self._settings.transient_retries):
+                    await self._kept(batch, LOST)
+                    raise
+                failures += 1
+                await self._rate_limit.recover(failed.failure.wait_s, failures)
+
+    async def _may_be_there(self, batch: SubmittedBatch) -> bool:
+        """Whether it can have arrived; where the list cannot be had, it is left to a later run to find out."""
+        try:
+            return bool(await self._fitting(batch))
+        except BatchFailure:
+            await self._kept(batch, UNSURE)
+            raise
+
+    async def _fitting(self, batch: SubmittedBatch) -> list[Listed]:
+        """The batches of the account that it can be, by their times and sizes."""
+        known = {each.batch_id for each in await self._call(self._ledger.batches) if each.id != batch.id}
+        latest = batch.begun_at + ARRIVES_WITHIN
+        return [
+            listed
+            for listed in await self._api.since(batch.begun_at - SKEW)
+            if listed.total == len(batch.keys) and listed.created_at <= latest and listed.id not in known
+        ]
 
 
 def _is_awaited(batch: SubmittedBatch, waiting: dict[str, PendingPrompt]) -> bool:

@@ -161,10 +161,7 @@ def _batches(texts: list[str]) -> Iterator[list[str]]:
 
 
 def _sum_by_text(token_ids: list[list[int]], table: Vectors) -> Vectors:
-    """(n, d): the sum of each text's token vectors, which has the direction of their mean.
-
-    StaticModel.encode does the same but changes its tokenizer during the call, so two threads may not share it.
-    """
+    """(n, d): the sum of each text's token vectors, which has the direction of their mean."""
     sums = np.zeros((len(token_ids), table.shape[1]), np.float32)
     for row, ids in zip(sums, token_ids, strict=True):
         if ids:

@@ -17,15 +17,16 @@ from slowwave.common.records import OPEN_BATCH, Prompt, SubmittedBatch, Usage
 from slowwave.common.settings import LanguageSettings
 
 from .agents import AGENTS
-from .batch_submission import PROVIDER as BATCHING
+from .batches import PROVIDER as BATCHING
 from .batches import BatchedPrompts
 from .budget import Budget, Caps, RateLimit, Sleep
 from .failures import message_of
-from .ledger import Bookkeeper, Ledger
 from .providers import FREE, Choice, choose
 from .remote import AgentClient, ModelClient
 from .request_batch import (
     ROLES,
+    Bookkeeper,
+    Ledger,
     LivePrompts,
     ModelAnswer,
     PendingPrompt,

@@ -23,8 +23,7 @@ from scripts.man_page import completion, man_page
 from scripts.names_page import names_page
 from scripts.release import address, registry_manifest, server_name
 from slowwave.common.settings import SHARED, Settings
-from storage.schema import STAMPS, ColumnSpec, Role, Table
-from storage.tables import TABLES
+from storage.tables import STAMPS, TABLES, ColumnSpec, Role, Table
 
 ROOT = Path(__file__).parents[1]
 DEMO_BEGIN, DEMO_END = "<!-- demo -->", "<!-- /demo -->"
@@ -46,7 +45,7 @@ is a LanceDB database of {count} tables (and `_head`, the one row that names the
 key `id`, and {stamps}
 
 `→ table` marks a column that contains the `id` of a row there. All times are UTC. `make docs` generates this page from
-`storage/tables.py`.
+`storage/tables.toml`.
 """
 SETTINGS_INTRO = """# Settings
 

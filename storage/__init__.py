@@ -1,8 +1,7 @@
 """The tables of a memory in LanceDB, and their history. From what is stored to what may happen to it:
 
 Tables
-- `schema`: how a table is declared
-- `tables`: every table with its columns
+- `tables`: every table with its columns, declared in `tables.toml`
 - `rows`: frames on their way into and out of tables; ids of runs
 
 Namespaces, commits and snapshots

@@ -22,9 +22,8 @@ from slowwave.graph.community_detection import without_members
 from slowwave.review.changes import RowChange
 
 from .rows import MARK, id_filters
-from .schema import Role
 from .snapshots import Reading, read_rows
-from .tables import TABLES, tables_of
+from .tables import TABLES, Role, tables_of
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
@@ -242,10 +241,7 @@ def references_to(target: str) -> Iterable[tuple[str, str]]:
 
 
 def leave_communities(tx: Transaction, entities: Collection[str]) -> None:
-    """Take entities that are no more out of their communities, whose summaries are then to be made again.
-
-    A community of fewer than two goes. Lists of members are the only references that no column declares.
-    """
+    """Take entities that are no more out of their communities, whose summaries are then to be made again."""
     if not len(entities):
         return
     lists = tx.frame("communities", columns=["id", "entity_ids", "joined_ids", "fingerprint"])

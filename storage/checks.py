@@ -16,9 +16,8 @@ from slowwave.graph.community_detection import member_lists
 
 from .changes import FACT_TABLES, leave_communities, places_of
 from .rows import empty_frame
-from .schema import Role
 from .snapshots import Reading
-from .tables import TABLES, tables_of
+from .tables import TABLES, Role, tables_of
 
 if TYPE_CHECKING:
     from .transactions import Transaction

@@ -64,18 +64,14 @@ class Coded:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Texts of which most differ: row i is `data[starts[i]:starts[i + 1]]`, in UTF-8."""
+    """Texts of which most differ."""
 
     array: pa.LargeStringArray
-    starts: npt.NDArray[np.int64]
-    data: memoryview
-    is_missing: npt.NDArray[np.bool_] | None
 
     def at(self, places: Places) -> list[Any]:
         """The values at these places."""
-        data, ends = self.data, zip(self.starts[places].tolist(), self.starts[places + 1].tolist(), strict=True)
-        texts = [str(data[start:end], "utf8") for start, end in ends]
-        return texts if self.is_missing is None else _without(texts, self.is_missing[places])
+        found: list[Any] = self.array.take(pa.array(places)).to_pylist()
+        return found
 
     def whole(self) -> pl.Series:
         """All values."""
@@ -151,7 +147,7 @@ def column_of(series: pl.Series) -> Column:
     if REPEATED * len(distinct) <= len(series) and len(distinct) <= _MOST_CODED:
         return _coded(series, distinct)
     if series.dtype == pl.String:
-        return _texts(series)
+        return Texts(series.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest()))
     is_number = series.dtype.is_numeric() or series.dtype == _TIME
     return _numbers(series.rechunk()) if is_number else PlainColumn(series.rechunk())
 
@@ -175,15 +171,6 @@ def _coded(series: pl.Series, distinct: pl.Series) -> Coded:
     values = np.empty(len(distinct), np.object_)
     values[:] = distinct.to_list()
     return Coded(values, codes.to_numpy().astype(np.min_scalar_type(len(distinct))), series.dtype)
-
-
-def _texts(series: pl.Series) -> Texts:
-    array = series.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
-    assert isinstance(array, pa.LargeStringArray)
-    _, starts, data = array.buffers()
-    is_missing = series.is_null().to_numpy() if series.null_count() else None
-    numbers = np.frombuffer(starts, np.int64)[array.offset : array.offset + len(array) + 1]
-    return Texts(array, numbers, memoryview(data if data is not None else b""), is_missing)
 
 
 # Word index: BM25 over a column in memory, with the words, the weights and so the scores of LanceDB's own index.

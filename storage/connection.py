@@ -94,11 +94,11 @@ def check_namespace(name: str) -> str:
     return name
 
 
-def namespaces(uri: str, storage_options: Mapping[str, str] | None = None) -> list[str]:
+def namespaces(uri: str) -> list[str]:
     """The namespaces that a store holds, in order of their names."""
     if is_remote(uri):
-        names = [name for name in folders(uri, storage_options) if _NAME.fullmatch(name)]
-        made = exist(uri, (f"{name}/{_PUBLISHED}" for name in names), storage_options)
+        names = [name for name in folders(uri) if _NAME.fullmatch(name)]
+        made = exist(uri, (f"{name}/{_PUBLISHED}" for name in names))
         return sorted(place.partition("/")[0] for place in made)
     return sorted(place.name for place in _root(uri).glob("*") if _NAME.fullmatch(place.name) and _has_head(place))
 
@@ -114,11 +114,11 @@ def namespaces_like(uri: str, pattern: str) -> list[str]:
     return found
 
 
-def has_namespace(uri: str, namespace: str, storage_options: Mapping[str, str] | None = None) -> bool:
+def has_namespace(uri: str, namespace: str) -> bool:
     """Whether a store holds a namespace, without a look at its others."""
     check_namespace(namespace)
     if is_remote(uri):
-        return bool(exist(uri, [f"{namespace}/{_PUBLISHED}"], storage_options))
+        return bool(exist(uri, [f"{namespace}/{_PUBLISHED}"]))
     return _has_head(_root(uri) / namespace)
 
 
@@ -184,7 +184,7 @@ def address_of(uri: str) -> str:
     return uri.rstrip("/") if is_remote(uri) else os.path.realpath(_root(uri))
 
 
-def connect(uri: str, namespace: str, storage_options: Mapping[str, str] | None = None) -> DBConnection:
+def connect(uri: str, namespace: str) -> DBConnection:
     """A connection to one namespace that keeps row ids stable.
 
     A table of it shows other writers' commits at once; on object storage, where each look is five requests, when it is
@@ -194,8 +194,7 @@ def connect(uri: str, namespace: str, storage_options: Mapping[str, str] | None 
     defer_client()
     import lancedb
 
-    options: dict[str, Any] = {"new_table_enable_stable_row_ids": "true", **one_endpoint(storage_options or {})}
-    where = f"{uri.rstrip('/')}/{check_namespace(namespace)}"
+    where, options = f"{uri.rstrip('/')}/{check_namespace(namespace)}", {"new_table_enable_stable_row_ids": "true"}
     return lancedb.connect(
         where, storage_options=options, read_consistency_interval=freshness(uri), session=engine_session()
     )
@@ -269,7 +268,7 @@ async def _added(additions: Sequence[tuple[Table, pa.Table, str]]) -> list[AddRe
     return ended
 
 
-# Files on object storage, looked at with the same settings as LanceDB's: `storage_options`, then the environment.
+# Files on object storage, looked at with the same settings of the environment as LanceDB's.
 
 
 _NAMES: Mapping[str, tuple[str, ...]] = {
@@ -281,7 +280,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "anonymous": ("skip_signature",),
     "force_virtual_addressing": ("virtual_hosted_style_request",),
 }
-"""The name of a setting in PyArrow, and its name in `AWS_…` and in storage options."""
+"""The name of a setting in PyArrow, and its names in `AWS_…`."""
 
 
 def is_remote(uri: str) -> bool:
@@ -289,7 +288,7 @@ def is_remote(uri: str) -> bool:
     return "://" in uri and not uri.startswith("file://")
 
 
-def file_system(uri: str, storage_options: Mapping[str, str] | None = None) -> tuple[fs.FileSystem, str]:
+def file_system(uri: str) -> tuple[fs.FileSystem, str]:
     """The file system of a place, and its path there."""
     from pyarrow import fs
 
@@ -299,47 +298,46 @@ def file_system(uri: str, storage_options: Mapping[str, str] | None = None) -> t
     if scheme != "s3":
         system, path = fs.FileSystem.from_uri(uri)
         return system, path
-    options = _s3_settings(os.environ) | _s3_settings(storage_options or {}, is_aws=True)
-    return _s3(path.partition("/")[0], tuple(sorted(options.items()))), path
+    return _s3(path.partition("/")[0], tuple(sorted(_s3_settings(os.environ).items()))), path
 
 
-def exist(uri: str, names: Iterable[str], storage_options: Mapping[str, str] | None = None) -> list[str]:
+def exist(uri: str, names: Iterable[str]) -> list[str]:
     """Those of the names below the place under which there is any file; one small request or two for each."""
     from pyarrow import fs
 
     listed = list(names)
     with _reached(uri):
-        system, path = file_system(uri, storage_options)
+        system, path = file_system(uri)
         infos = system.get_file_info([f"{path}/{name}" for name in listed])
     return [name for name, info in zip(listed, infos, strict=True) if info.type == fs.FileType.Directory]
 
 
-def folders(uri: str, storage_options: Mapping[str, str] | None = None) -> list[str]:
+def folders(uri: str) -> list[str]:
     """Names of the folders of the place."""
     from pyarrow import fs
 
     with _reached(uri):
-        system, path = file_system(uri, storage_options)
+        system, path = file_system(uri)
         infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
     return [info.base_name for info in infos if info.type == fs.FileType.Directory]
 
 
-def files(uri: str, storage_options: Mapping[str, str] | None = None) -> dict[str, int]:
+def files(uri: str) -> dict[str, int]:
     """Every file below the place with its size in bytes."""
     from pyarrow import fs
 
     with _reached(uri):
-        system, path = file_system(uri, storage_options)
+        system, path = file_system(uri)
         infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
     return {info.path[len(path) + 1 :]: info.size or 0 for info in infos if info.type == fs.FileType.File}
 
 
-def check_bucket(uri: str, storage_options: Mapping[str, str] | None = None) -> None:
+def check_bucket(uri: str) -> None:
     """Raise `UnusableInput` where there is no such bucket: it is not ours to make."""
     from pyarrow import fs
 
     with _reached(uri):
-        system, path = file_system(uri, storage_options)
+        system, path = file_system(uri)
         bucket = path.partition("/")[0]
         is_there = system.get_file_info(bucket).type != fs.FileType.NotFound
     if not is_there:
@@ -358,17 +356,10 @@ def _reached(uri: str) -> Iterator[None]:
         ) from error
 
 
-def one_endpoint(storage_options: Mapping[str, str]) -> dict[str, str]:
-    """The options with the endpoint under the one name under which it wins over the environment in LanceDB."""
-    names = {f"{before}{name}": "aws_endpoint" for name in _NAMES["endpoint_override"] for before in ("", "aws_")}
-    return {names.get(name.lower(), name): value for name, value in storage_options.items()}
-
-
-def _s3_settings(settings: Mapping[str, str], *, is_aws: bool = False) -> dict[str, str]:
+def _s3_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """What is set, by PyArrow's names."""
-    lower = {name.lower(): str(value) for name, value in settings.items() if value}
-    known = {name.removeprefix("aws_"): value for name, value in lower.items() if is_aws or name.startswith("aws_")}
-    found = {ours: [known[name] for name in names if name in known] for ours, names in _NAMES.items()}
+    known = {name.lower().removeprefix("aws_"): value for name, value in environment.items() if name.startswith("AWS_")}
+    found = {ours: [known[name] for name in names if known.get(name)] for ours, names in _NAMES.items()}
     return {ours: values[0] for ours, values in found.items() if values}
 
 

@@ -183,11 +183,7 @@ LONGEST = len(str(LARGEST))
 
 
 def newest_on_disk(address: str, table: str) -> int | None:
-    """The newest version of a table by the names of its manifests; None where they do not tell, as on object storage.
-
-    A manifest is named by how far its version is from the largest one, so that the newest is listed first. Opening
-    every table to ask it takes a commit many times as long.
-    """
+    """The newest version of a table by its manifests; None on object storage, or where their names say nothing."""
     if is_remote(address):
         return None
     try:
@@ -202,10 +198,7 @@ def newest_on_disk(address: str, table: str) -> int | None:
 
 
 def is_newest_on_disk(address: str, table: str, version: int) -> bool | None:
-    """Whether a version of a table is its newest, by two names of files; None where they do not tell.
-
-    Versions follow each other without a gap, so no list of all of them is needed, which grows with the history.
-    """
+    """Whether a version of a table is its newest, by two names of files; None where they do not tell."""
     if is_remote(address):
         return None
     folder = f"{address.removeprefix('file://')}/{table}.lance/_versions"
@@ -221,10 +214,7 @@ def newest_file_on_disk(address: str, table: str) -> tuple[int, int, int] | None
 
 
 def manifest_on_disk(address: str, table: str, version: int) -> tuple[int, int, int] | None:
-    """A version, with the number and the time of change of its manifest's file; None as above, or where it is gone.
-
-    They also differ where the folder was removed and another store was put in its place, whose version is the same.
-    """
+    """A version, with the number and the time of change of its manifest's file; None as above, or where it is gone."""
     if is_remote(address):
         return None
     try:

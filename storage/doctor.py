@@ -18,9 +18,8 @@ from .connection import HEAD, has_namespace, remove_unfinished, unfinished
 from .disk import MissingTable, read_through, unreadable_indexes, was_set_aside
 from .migrations import make_indexes, make_text_indexes
 from .salvage import is_head_broken, salvage, salvage_head
-from .schema import Role
 from .store import Store
-from .tables import SCHEMA_VERSION, TABLES
+from .tables import SCHEMA_VERSION, TABLES, Role
 
 if TYPE_CHECKING:
     from lancedb.table import Table

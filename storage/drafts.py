@@ -27,9 +27,8 @@ from slowwave.review.proposals import (
 
 from .changes import FACT_TABLES, Preconditions, named_ids
 from .rows import empty_frame, filled, table_named
-from .schema import STAMPS
 from .store import Store
-from .tables import TABLES
+from .tables import STAMPS, TABLES
 from .transactions import Transaction
 
 if TYPE_CHECKING:

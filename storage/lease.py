@@ -336,10 +336,7 @@ class HeadRow:
             _last[self._uri] = newest, _head_of(row)
 
     def _holds(self, wanted: Mapping[str, int | float | str]) -> bool:
-        """Whether the head has the values of this process: after a lost answer the change looks like a conflict.
-
-        No other process can have made it so: an owner's name is of one lease only, and who frees one had it.
-        """
+        """Whether the head has the values of this process: after a lost answer the change looks like a conflict."""
         row = self._rows()[0]
         return all(row[name] == value for name, value in wanted.items())
 

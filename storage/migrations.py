@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from .quotations import QUOTES, run_in
-from .schema import Role
-from .tables import SCHEMA_VERSION, TABLES
+from .tables import SCHEMA_VERSION, TABLES, Role
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection

@@ -68,10 +68,7 @@ class StoredAnswers:
             self._store.append("llm_calls", rows.unique("id", keep="last"), run_id=self._run_id)
 
     def spent_since(self, moment: datetime) -> Usage:
-        """What other runs paid since then, and will probably pay for the batches that they have under way.
-
-        Only what was added since the last look is read.
-        """
+        """What other runs paid since then, and will probably pay for the batches that they have under way."""
         paid = self._paid_since(moment)
         again = paid.filter(pl.col("attempts") > 1)["id"].unique().to_list()
         before = [self._costs(f"({where}) AND created_at < {time_sql(moment)}") for where in id_filters(again)]

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from slowwave.common.errors import UnknownName
 
-from .schema import STAMPS, Table
-from .tables import TABLES
+from .tables import STAMPS, TABLES, Table
 
 IDS_PER_FILTER = 2000
 MARK = "_row_last_updated_at_version"  # the version of the table that last wrote the row
@@ -76,10 +75,7 @@ def _arrow_schema(name: str, dims: int) -> pa.Schema:
 
 
 def _whole(name: str, own: Mapping[str, pl.Series], dims: int, values: Mapping[str, object], count: int) -> pa.Table:
-    """These columns of `count` rows in the declared order and types; those that lack are of one value, or empty.
-
-    Column by column: a commit writes frames of few rows, for which every query of Polars takes longer than the write.
-    """
+    """These columns of `count` rows in the declared order and types; those that lack are of one value, or empty."""
     schema, kinds = _arrow_schema(name, dims), empty_frame(name, dims).schema
     columns = [
         _typed(own[field.name], kinds[field.name], field.type)

@@ -19,8 +19,7 @@ from slowwave.common.errors import StoreMismatch
 from .connection import HEAD, connect, has_namespace, is_remote
 from .disk import ASIDE, leap, read_through, was_set_aside
 from .rows import IDS_PER_FILTER, ROW, with_models
-from .schema import Role
-from .tables import TABLES, tables_of
+from .tables import TABLES, Role, tables_of
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
@@ -151,10 +150,7 @@ class _Salvage:
         return sorted({json.loads(text).get(name, 1) for text in texts} | {1}, reverse=True)
 
     def _runs_since(self, sequence: int) -> list[str]:
-        """Runs that changed the state after a commit, in order; then the nights and backfills that they are a part of.
-
-        A whole of which a part is lost did not come to its end, and goes on when it is run again.
-        """
+        """Runs that changed the state after a commit, in order; then the nights and backfills they are parts of."""
         state = set(tables_of(Role.STATE))
         later = self._commits().filter(pl.col("sequence") > sequence).sort("sequence")
         wrote = [bool(state & json.loads(before).keys()) for before in later["before"]]

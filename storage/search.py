@@ -17,6 +17,7 @@ from .connection import answer, answers, query_of
 from .rows import MARK, ROW, quoted
 from .snapshots import Reading, last_rows, numbered_rows, read_rows
 from .tables import TABLES
+from .vectors import least_of_best
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -32,7 +33,6 @@ _CROWD = 200  # the same for a condition, which as many rows as a batch writes a
 _FEW = 2_000  # rows that meet a condition, up to which they are read and compared
 _BEFORE = 100  # rows before those that an index does not contain, which must have been written earlier
 _BLOCK = 512
-_STRETCH = 64
 _TIES = 20  # beyond, equal vectors would fill memory
 _WORD = re.compile(r"\w+", re.UNICODE)
 _CHOSEN = 100  # texts of scripts without spaces that are compared with one, of those that share its rarest words
@@ -89,10 +89,7 @@ def nearest_among(ids: pl.Series, vectors: np.ndarray, k: int) -> pl.DataFrame:
 def by_scope(
     scopes: pl.Series, where: str, search: Callable[[np.ndarray, str], pl.DataFrame], schema: Mapping[str, Any]
 ) -> pl.DataFrame:
-    """What `search(places, where)` finds within the scope of each question, with `query` the place in `scopes`.
-
-    Facts of two scopes are never compared: filtered after the cut, other scopes would crowd out a fact's own.
-    """
+    """What `search(places, where)` finds within the scope of each question, with `query` the place in `scopes`."""
     parts = [pl.DataFrame(schema=schema)]
     named = np.array(scopes.to_list(), dtype=object)
     for scope in dict.fromkeys(named):
@@ -107,10 +104,7 @@ def by_scope(
 def near_rows(
     reading: Reading, name: str, questions: pl.DataFrame, k: int, where: str, columns: Sequence[str]
 ) -> pl.DataFrame:
-    """The rows nearest to each question, by its vector and by its text (BM25), `k` of each, of its scope; each once.
-
-    `questions` has scope, vector and text; a question without a vector is searched by its text alone.
-    """
+    """The rows nearest to each question (scope, vector, text) in its scope: `k` by vector, `k` by BM25; each once."""
     texts = questions["text"].fill_null("").to_list()
     with_vector = questions.filter(pl.col("vector").is_not_null())
     vectors = unit_matrix(with_vector["vector"], reading.dims)
@@ -164,29 +158,16 @@ def _best(found: pl.DataFrame, k: int) -> pl.DataFrame:
 
 
 def _top(cosines: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """(row, column) of the `k` largest values of each row, and of others that equal the last of them.
-
-    The k-th largest of the maxima of stretches is a lower bound for the k-th largest value, found thirteen times
-    faster than by partition of the whole.
-    """
-    rows, columns = cosines.shape
-    if columns > 4 * k * _STRETCH:
-        whole = columns // _STRETCH * _STRETCH
-        maxima = cosines[:, :whole].reshape(rows, -1, _STRETCH).max(axis=2)
-        bound = np.partition(maxima, -k, axis=1)[:, -k]
-        row, column = np.nonzero(cosines >= bound[:, None])
-        if len(row) <= _TIES * k * rows:
-            return row, column
+    """(row, column) of the `k` largest values of each row, and of others that equal the last of them."""
+    row, column = np.nonzero(cosines >= least_of_best(cosines, k)[:, None])
+    if len(row) <= _TIES * k * len(cosines):
+        return row, column
     top = np.argpartition(-cosines, k - 1, axis=1)[:, :k]
-    return np.repeat(np.arange(rows), k), top.ravel()
+    return np.repeat(np.arange(len(cosines)), k), top.ravel()
 
 
 class _IndexedRows:
-    """The rows of a large table that meet a condition, for several searches by its index of vectors.
-
-    Rows that the index does not contain yet are read once and compared exactly: the engine would plan that anew for
-    each question, and 71 such rows take it longer than the index of a million.
-    """
+    """The rows of a large table that meet a condition, for several searches by its index of vectors."""
 
     def __init__(self, table: Table, index: str, where: str | None) -> None:
         self._table, self._where = table, where
@@ -204,12 +185,7 @@ class _IndexedRows:
         return _best(found.unique(["query", "id"], keep="last"), k)
 
     def _by_index(self, vectors: np.ndarray, k: int) -> pl.DataFrame:
-        """Nearest rows by the index. Most rows meet the condition, so it is put to a few more than `k` of each.
-
-        Questions that are left with too few are asked again: of the rows that meet the condition, where these are few,
-        as in a scope of its own; else of the index after the condition was put to all rows, which takes as long for one
-        question as the first search for ten.
-        """
+        """Nearest rows by the index. Most rows meet the condition, so it is put to a few more than `k` of each."""
         ask = partial(_query_index, self._table, where=self._where, is_whole=self._newer is None)
         found = ask(vectors, k, limit=k + (_CROWD if self._where else _SPARE))
         counts = np.bincount(found["query"].to_numpy(), minlength=len(vectors))
@@ -231,13 +207,8 @@ class _IndexedRows:
 
 
 def _unindexed(table: Table, index: str, where: str | None) -> pl.DataFrame | None:
-    """The rows that the index does not contain and that meet the condition (_COMPARED); None where too many.
-
-    The engine says how many rows are not in the index. As every write of a store writes whole rows, in new fragments
-    behind the others, these are the last ones, and were written after all that are before them. The condition is a
-    column of the answer: put to the rows by the engine, it would be put to all rows of the table.
-    """
-    stats = table.index_stats(index)
+    """The rows that the index does not contain and that meet the condition (_COMPARED); None where too many."""
+    stats = table.index_stats(index)  # every write adds whole rows behind the others: these are the last ones
     missing = stats.num_unindexed_rows if stats else EXACT_ROWS + 1
     if not missing or missing > EXACT_ROWS:
         return None if missing else pl.DataFrame(schema=_ROW)

@@ -16,8 +16,7 @@ from slowwave.common.errors import SlowwaveError, StoreMismatch
 from .connection import answer, numbered, query_of
 from .disk import WAY_OUT, broken_files, damaged, is_of_files, manifest_on_disk, plain_errors
 from .rows import column_names, empty_frame, filled, id_filters, quoted, table_named
-from .schema import Role
-from .tables import TABLES
+from .tables import TABLES, Role
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
@@ -71,11 +70,7 @@ def batches(reading: Reading, name: str, columns: Sequence[str], where: str | No
 
 
 def numbered_rows(table: Table, numbers: Iterable[int], columns: Sequence[str] | Mapping[str, str]) -> pl.DataFrame:
-    """The rows with these numbers (`_rowid`), in no particular order; `columns` as of `read_rows`.
-
-    Numbers are those of searches in the same version of the table. An index of ids would read a page of 4,096 keys for
-    each of them.
-    """
+    """The rows with these numbers (`_rowid`), in no particular order; `columns` as of `read_rows`."""
     query = numbered(table, [*numbers]).select(_selection(columns))
     return _answered(table, query)
 
@@ -173,7 +168,12 @@ class Reading:
         wanted = list(columns) if columns is not None else column_names(name)
         if self.is_blank(name):
             return _no_rows(name, self.dims, tuple(wanted))
-        return read_rows(self.handle(name), self.seen(name, where), wanted, limit, order)
+        return self._read(name, where, wanted, limit, order)
+
+    def _read(
+        self, name: str, where: str | None, columns: Sequence[str], limit: int | None, order: Sequence[str]
+    ) -> pl.DataFrame:
+        return read_rows(self.handle(name), self.seen(name, where), columns, limit, order)
 
     def by_ids(
         self,
@@ -190,7 +190,7 @@ class Reading:
         Raises `ValueError` for a key that the table does not declare: it would have no index, and read every row.
         """
         if key not in table_named(name).keys:
-            raise ValueError(f"{name} is not looked up by {key}: declare it in storage/tables.py")
+            raise ValueError(f"{name} is not looked up by {key}: declare it in storage/tables.toml")
         return self.referring(name, key, ids, columns, where=where, with_vector=with_vector)
 
     def by_numbers(self, name: str, numbers: pl.Series, columns: Sequence[str]) -> pl.DataFrame:
@@ -221,11 +221,7 @@ class Reading:
         where: str | None = None,
         with_vector: bool = False,
     ) -> pl.DataFrame:
-        """Rows that name one of `ids` in any column, in no particular order.
-
-        Without an index of the column every row is read: for work as rare as undo, which asks all columns that refer to
-        rows it removes.
-        """
+        """Rows that name one of `ids` in any column, in no particular order."""
         wanted = list(columns) if columns is not None else column_names(name)
         if with_vector and "vector" not in wanted:
             wanted.append("vector")
@@ -337,36 +333,23 @@ class Snapshot(Reading):
             self._shared[name] = place, table
         return table
 
-    def frame(
-        self,
-        name: str,
-        where: str | None = None,
-        columns: Sequence[str] | None = None,
-        limit: int | None = None,
-        order: Sequence[str] = (),
-    ) -> pl.DataFrame:
-        """Rows of a table; columns that it did not have yet at that commit are empty."""
-        wanted = list(columns) if columns is not None else column_names(name)
-        if self.is_blank(name):
-            return _no_rows(name, self.dims, tuple(wanted))
-        existing = self._columns_of(name)
-        if existing.issuperset(wanted):
-            return self._read(name, where, wanted, limit, order)
-        declared = {c: kind for c, kind in empty_frame(name, self.dims).schema.items() if c in wanted}
-        known = [c for c in wanted if c in existing or c not in declared]
-        return filled(self._read(name, where, known, limit, order), declared).select(wanted)
-
     def _read(
         self, name: str, where: str | None, columns: Sequence[str], limit: int | None, order: Sequence[str]
     ) -> pl.DataFrame:
+        """Rows of a table; columns that it did not have yet at that commit are empty."""
+        existing, declared = self._columns_of(name), empty_frame(name, self.dims)
+        known = [c for c in columns if c in existing or c not in declared.columns]
         try:
-            return read_rows(self.handle(name), self.seen(name, where), columns, limit, order)
+            rows = super()._read(name, where, known, limit, order)
         except SlowwaveError:
             raise
         except Exception as error:
             if not is_of_files(error):
                 raise
             raise version_gone(name, self.versions.get(name, 1)) from error  # its files went while it was open
+        if len(known) == len(columns):
+            return rows
+        return filled(rows, {c: declared.schema[c] for c in columns if c not in existing}).select(columns)
 
     def _columns_of(self, name: str) -> frozenset[str]:
         if name not in self._columns:

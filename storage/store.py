@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from slowwave.common.errors import Fenced, LeaseBusy, NoStoreYet, StoreMismatch, UnknownName
@@ -25,9 +22,8 @@ from .disk import in_plain_words, plain_errors
 from .lease import Head, HeadRow, Lease, create_head, make_once
 from .row_steps import FEW, Pieces
 from .rows import CREATED, to_rows, with_models
-from .schema import Role
 from .snapshots import IN_MEMORY, Place, Reading, Snapshot, open_table, read_rows
-from .tables import SCHEMA_VERSION, TABLES, tables_of
+from .tables import SCHEMA_VERSION, TABLES, Role, tables_of
 from .transactions import Transaction
 
 if TYPE_CHECKING:
@@ -42,32 +38,11 @@ log = logging.getLogger("slowwave")
 def in_order(times: pl.Series) -> pl.Series:
     """The times of commits, given in the order of the commits, so that none is earlier than the one before.
 
-    A clock that jumped shows in times that cannot all be right. As few as possible are taken to be wrong (what is left
-    is a longest series that does not fall); a wrong one becomes the right one before it, or the first right one.
+    After a clock was set back, a commit has the time of the one before it; where one ran ahead, that of the one after
+    it. Of the two readings that which changes fewer times is taken.
     """
-    if times.is_sorted():
-        return times
-    backwards = -times.to_physical().to_numpy()[::-1]  # of series of one length that which has the earlier commits
-    right = pl.Series(_longest_rise(backwards)[::-1])
-    return pl.select(pl.when(right).then(times).forward_fill().backward_fill().alias(times.name)).to_series()
-
-
-def _longest_rise(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Marks a longest subsequence that does not fall (patience sorting)."""
-    ends: list[int] = []
-    places: list[int] = []
-    before = np.full(len(numbers), -1)
-    for place, number in enumerate(numbers.tolist()):
-        length = bisect_right(ends, number)
-        before[place] = places[length - 1] if length else -1
-        ends[length : length + 1] = [number]
-        places[length : length + 1] = [place]
-    marked = np.zeros(len(numbers), dtype=bool)
-    place = places[-1]
-    while place >= 0:
-        marked[place] = True
-        place = int(before[place])
-    return marked
+    risen, lowered = times.cum_max(), times.cum_min(reverse=True)
+    return risen if (risen != times).sum() <= (lowered != times).sum() else lowered
 
 
 REQUESTS = 8  # at once, while a namespace is made on object storage
@@ -102,10 +77,9 @@ class Store:
         *,
         retention: RetentionSettings | None = None,
         embedding: tuple[str, int] | None = None,
-        storage_options: Mapping[str, str] | None = None,
     ) -> Store:
         """Open a namespace that exists; `embedding` is (model, dims) and must be the one it was made with."""
-        store = cls.attach(uri, namespace, retention=retention, storage_options=storage_options)
+        store = cls.attach(uri, namespace, retention=retention)
         store._check()
         if embedding:
             store.require(embedding)
@@ -119,15 +93,14 @@ class Store:
         namespace: str = "default",
         *,
         retention: RetentionSettings | None = None,
-        storage_options: Mapping[str, str] | None = None,
     ) -> Store:
         """Open a namespace without a look at its state: for `doctor`, which must get at a damaged one."""
-        if not has_namespace(uri, namespace, storage_options):
-            known = namespaces(uri, storage_options)
+        if not has_namespace(uri, namespace):
+            known = namespaces(uri)
             if known:
                 raise UnknownName("namespace", namespace, known)
             raise NoStoreYet(f"There is no store at {uri!r}.", NO_STORE)
-        return cls(uri, namespace, connect(uri, namespace, storage_options), retention or RetentionSettings())
+        return cls(uri, namespace, connect(uri, namespace), retention or RetentionSettings())
 
     @classmethod
     def create(
@@ -137,17 +110,16 @@ class Store:
         embedding: tuple[str, int],
         *,
         retention: RetentionSettings | None = None,
-        storage_options: Mapping[str, str] | None = None,
     ) -> Store:
         """Open a namespace, making it first if need be; safe when several processes do so at once."""
-        if not has_namespace(uri, namespace, storage_options):
+        if not has_namespace(uri, namespace):
             if is_remote(uri):
-                _make_remote(uri, namespace, embedding, storage_options)
+                _make_remote(uri, namespace, embedding)
             else:
                 with place_for_making(uri, namespace) as place:
-                    make_tables(connect(place, namespace, storage_options), *embedding)
-                    cls.open(place, namespace, storage_options=storage_options)  # makes the indexes
-        return cls.open(uri, namespace, retention=retention, embedding=embedding, storage_options=storage_options)
+                    make_tables(connect(place, namespace), *embedding)
+                    cls.open(place, namespace)  # makes the indexes
+        return cls.open(uri, namespace, retention=retention, embedding=embedding)
 
     @property
     def is_local(self) -> bool:
@@ -338,13 +310,11 @@ def make_tables(db: DBConnection, model: str, dims: int) -> None:
     create_head(db, {name: versions[name] for name in tables_of(*PINNED)}, SCHEMA_VERSION, model, dims)
 
 
-def _make_remote(
-    uri: str, namespace: str, embedding: tuple[str, int], storage_options: Mapping[str, str] | None
-) -> None:
-    check_bucket(uri, storage_options)
-    db = connect(uri, namespace, storage_options)
+def _make_remote(uri: str, namespace: str, embedding: tuple[str, int]) -> None:
+    check_bucket(uri)
+    db = connect(uri, namespace)
 
     def is_made() -> bool:
-        return has_namespace(uri, namespace, storage_options)
+        return has_namespace(uri, namespace)
 
     make_once(db, lambda: make_tables(db, *embedding), is_made, RetentionSettings().lease_s)

@@ -21,8 +21,8 @@ from .disk import begin_again, is_newest_on_disk, leap, manifest_on_disk
 from .lease import HeadRow, Lease
 from .row_steps import FEW, Change, RowStep, keep_step, own_rows
 from .rows import IDS_PER_FILTER, MARK, ROW, exact_rows, id_filters, single_row, table_named, to_rows
-from .schema import Role
 from .snapshots import Place, Reading, Snapshot, tables_in_memory, version_gone
+from .tables import Role
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection

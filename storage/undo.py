@@ -271,10 +271,7 @@ class _Undoing:
         return WITH_VECTORS
 
     def _revert(self, found: Trace, images: pl.DataFrame, gone: pl.Series) -> None:
-        """Write one table as it was: `images` are put back, the rows `gone` are deleted.
-
-        Where nobody wrote it since, the whole version from before is restored, which is cheaper and equal to the byte.
-        """
+        """Write one table as it was: `images` are put back, the rows `gone` are deleted."""
         only = found.segments[0] if len(found.segments) == 1 else None
         if only and only.before and only.after == self._start[found.name]:
             self._tx.restore(found.name, only.before)
@@ -284,11 +281,7 @@ class _Undoing:
             self._tx.delete(found.name, gone)
 
     def _refreshed_later(self, found: Trace) -> list[str]:
-        """Ids of touched rows in which a later run, which stays, refreshed derived columns.
-
-        A later run that changed more of them is undone as well, or the undo is refused. Rows that were changed and put
-        back are not among them.
-        """
+        """Ids of touched rows in which a later run, which stays, refreshed derived columns."""
         changed: set[str] = set()
         for gap in found.gaps:
             if gap.right == self._start[found.name]:
@@ -372,10 +365,7 @@ class _Undoing:
         return (found | self._referring(traces) | self._eras.built_on(list(runs), undone)) - runs
 
     def _referring(self, traces: list[Trace]) -> set[str]:
-        """Runs that wrote rows which would be there after the undo and point at rows that would not.
-
-        Such a row is one that nobody of these runs touched, or one that is put back as an earlier run left it.
-        """
+        """Runs that wrote rows which would be there after the undo and point at rows that would not."""
         touched = {each.name: set(each.touched["id"]) for each in traces}
         images = {each.name: before_images(self._reader, each) for each in traces}
         found: set[str] = set()

@@ -32,9 +32,8 @@ from .migrations import (
     vector_index_is_due,
 )
 from .rows import ROW, exact_rows, id_filters, quoted
-from .schema import Role
 from .snapshots import batches_of, numbered_rows, read_rows
-from .tables import TABLES, tables_of
+from .tables import TABLES, Role, tables_of
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -132,7 +131,7 @@ def _is_fragmented(table: Table, name: str, share: float = 1.0) -> bool:
 
 def stored_bytes(store: Store) -> int:
     """Bytes of all files of the namespace, older versions and indexes included."""
-    return sum(files(f"{store.uri.rstrip('/')}/{store.namespace}", store.db.storage_options).values())
+    return sum(files(f"{store.uri.rstrip('/')}/{store.namespace}").values())
 
 
 # Tables that are written anew.
@@ -146,10 +145,7 @@ _LOG_ROWS = 50_000
 def write_anew(
     tx: Transaction, name: str, parts: Iterable[pl.DataFrame], renew: Callable[[pl.DataFrame], pl.DataFrame]
 ) -> int:
-    """Put rows, renewed part by part, in the place of a table's rows, stamps as they were; returns how many were read.
-
-    They are written into new files with new indexes, as part of a commit; the older version stays as it is.
-    """
+    """Put rows, renewed part by part, in the place of a table's rows, in new files; returns how many were read."""
     counts: list[int] = []
     failed: list[Exception] = []
 
@@ -321,15 +317,11 @@ def _versions(table: Table, *, only_newest: bool) -> Iterator[pl.DataFrame]:
 
 def files_of(store: Store) -> frozenset[str]:
     """Every file of the namespace."""
-    return frozenset(files(f"{store.uri.rstrip('/')}/{store.namespace}", store.db.storage_options))
+    return frozenset(files(f"{store.uri.rstrip('/')}/{store.namespace}"))
 
 
 def files_left(before: frozenset[str], after: frozenset[str]) -> list[str]:
-    """Files with rows or indexes from before that are still there.
-
-    Those of the ledger of commits and of the head do not count: they hold no text of anybody, and are read like all
-    others.
-    """
+    """Files with rows or indexes from before that are still there."""
     kept = (file for file in before & after if not file.startswith(_RESTING))
     return sorted(file for file in kept if any(part in file for part in _CONTENT))
 

@@ -57,11 +57,7 @@ class Tables:
         return self.handles[name][1]
 
     async def together(self, *work: Coroutine[Any, Any, Any]) -> list[Any]:
-        """What several reads give: at once where they are queries; of tables in memory nothing is waited for.
-
-        A task for each of those would take longer than the read. After the first error, which is raised, none of the
-        others goes on.
-        """
+        """What several reads give: at once where they are queries; of tables in memory nothing is waited for."""
         if not self.residents:
             return await _at_once(work)
         try:

@@ -19,8 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import BaseModel, Field
 
 from inference.language import Language
-from inference.ledger import MemoryLedger
-from inference.request_batch import ModelAnswer
+from inference.request_batch import MemoryLedger, ModelAnswer
 from slowwave.common.records import Prompt
 from slowwave.common.settings import LanguageSettings
 

@@ -24,9 +24,8 @@ from flows.ingest import ingest
 from recall.proposals import list_proposals
 from slowwave.common.settings import IngestSettings
 from slowwave.review.proposals import Person
-from storage.schema import Role
 from storage.store import Store
-from storage.tables import tables_of
+from storage.tables import Role, tables_of
 from tasks.people.review import DecidedProposal, approve
 from tasks.runtime.runs import existing_run
 

@@ -18,10 +18,9 @@ import polars as pl
 
 from slowwave.common.errors import SlowwaveError
 from storage.rows import empty_frame
-from storage.schema import Role
 from storage.snapshots import Snapshot
 from storage.store import Store
-from storage.tables import tables_of
+from storage.tables import Role, tables_of
 
 Frames = Mapping[str, pl.DataFrame]
 Known = dict[tuple[str, int], pl.DataFrame]

@@ -183,11 +183,6 @@ FACT_COUNTS = frozenset(count for count in RunCount if count.startswith("facts "
 """Counts of facts that a run compared or changed."""
 
 
-def by_label(counts: Mapping[RunCount, int] | Mapping[str, int]) -> dict[str, int]:
-    """The counts by their labels, as plain data."""
-    return {str(what): number for what, number in counts.items()}
-
-
 # The changes of a run in a few words, from its counts.
 
 

@@ -20,11 +20,6 @@ Value = str | int | float | bool
 Note = Callable[[Mapping[str, Value]], None]
 
 
-def is_watched() -> bool:
-    """Whether anybody in this process may listen."""
-    return _module("trace", "get_tracer") is not None
-
-
 @contextmanager
 def span(name: str, attributes: Mapping[str, Value] | None = None) -> Iterator[Note]:
     """Measures the time inside; the yielded function adds attributes. Of an error only the kind is kept."""

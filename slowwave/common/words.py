@@ -8,8 +8,6 @@
 - `stems`: the same of one text, for questions. It also takes "city" and "cities" for one word, because a question has
   other forms than the statement that answers it; candidates and facts are both statements.
 - `folded`: texts as names are looked up by them.
-
-`slowwave.common.comparison.normal_forms` reads grammar, not words: its stems keep the tense.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import TextIO
 import polars as pl
 
 from inference.language import Language
-from inference.ledger import MemoryLedger
+from inference.request_batch import MemoryLedger
 from slowwave.common import text
 from slowwave.common.errors import NothingYet, UnusableInput
 from slowwave.common.settings import IngestSettings

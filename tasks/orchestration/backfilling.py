@@ -13,9 +13,9 @@ import polars as pl
 
 from inference.budget import price_of, tokens_read
 from inference.language import Language
-from inference.ledger import MemoryLedger
 from inference.providers import FREE, choose
 from inference.remote import BATCH_SHARE
+from inference.request_batch import MemoryLedger
 from prompts.rendering import render_extraction
 from prompts.responses import WindowExtraction
 from slowwave.common.errors import RecallFell, SlowwaveError, UnusableInput
@@ -120,10 +120,7 @@ def _windows(times: pl.Series, request: BackfillRequest) -> list[TimeWindow]:
 async def fill_windows(
     run: Run, request: BackfillRequest, windows: Sequence[TimeWindow], tally: BackfillTally, ingest: Work
 ) -> bool:
-    """One run of `ingest` per window, in order; True when all of them came to an end.
-
-    Where the budget is reached the rest is left for the same command.
-    """
+    """One run of `ingest` per window, in order; True when all of them came to an end."""
     failures = 0
     for number, window in enumerate(windows, 1):
         name = window.name

@@ -24,7 +24,7 @@ from recall.recaller import Recaller, read_versions
 from slowwave.common import frames
 from slowwave.common.decisions import Row, decision, decision_frame
 from slowwave.common.errors import NoRoom, RecallFell, SlowwaveError
-from slowwave.common.run_counts import RunCount, by_label
+from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import (
     GateSettings,
     LanguageSettings,
@@ -246,11 +246,7 @@ def _of(state: tuple[object, ...]) -> dict[str, Recalled]:
 async def gated(
     run: Run, tally: Tally, settings: GateSettings, *, dry_run: bool = False
 ) -> AsyncIterator[Callable[..., None]]:
-    """Watch over a run, which must be recorded inside: one that is still going on cannot be undone.
-
-    The yielded function draws and asks the questions; what fades by the settings of a `steward` is not asked about.
-    They are asked again however the run ends: a run that failed is checked, too, for what it had committed by then.
-    """
+    """Watch over a run, which must be recorded inside: one that is still going on cannot be undone."""
     frozen: list[Frozen | None] = [None]
 
     def freeze(steward: StewardSettings = StewardSettings()) -> None:  # noqa: B008 (frozen)
@@ -320,10 +316,7 @@ UNFINISHED = ("interrupted", "failed")
 
 
 def check_interrupted(run: Run, settings: SleepSettings) -> GateVerdict | None:
-    """Whether recall is as it was before a night that was interrupted a short time ago; if not, it is undone.
-
-    No gate checked the end of that night. What of it stands is found done by the phases of this one.
-    """
+    """Whether recall is as it was before a night that was interrupted a short time ago; if not, it is undone."""
     snapshot = store_of(run).snapshot()
     since = f"flow = 'sleep' AND id != {quoted(run.id)} AND started_at > {time_sql(datetime.now(UTC) - LOOKED_BACK)}"
     nights = snapshot.frame("runs", since, ["id", "state", "started_at"]).sort("started_at", "id")
@@ -341,7 +334,7 @@ async def close_night(run: Run, tally: NightTally) -> dict[str, Any]:
     """Show the night in the morning; raises `RecallFell` where a phase was taken back for it."""
     await publish_summary(run, tally)
     if not tally.dry_run:
-        announce(NIGHT_FINISHED, run, state=tally.state, **by_label(tally.counts))
+        announce(NIGHT_FINISHED, run, state=tally.state, **tally.labelled())
     if tally.fallen:
         first = tally.fallen[0]
         raise RecallFell(first.message, first.remedy, tally.summary())

@@ -10,7 +10,7 @@ from typing import Any
 from inference.language import Language
 from inference.request_batch import Role
 from slowwave.common.records import Usage
-from slowwave.common.run_counts import FACT_COUNTS, RunCount, by_label
+from slowwave.common.run_counts import FACT_COUNTS, RunCount
 from slowwave.lifecycle.probes import GateVerdict
 from slowwave.lifecycle.pruning_and_eviction import quoted_messages
 from slowwave.reading.ingestion.conversations import FUTURE
@@ -21,7 +21,7 @@ from tasks.ingest.extraction import Extracted
 from tasks.ingest.reading import Intake, Sources
 from tasks.ingest.sources import ReadIssue
 from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, TaskResult, show_summary
-from tasks.runtime.runs import Run, lease_wait, newest_commit
+from tasks.runtime.runs import Counts, Run, lease_wait, newest_commit
 
 OUTCOMES = {
     "create": RunCount.FACTS_LEARNED,
@@ -52,21 +52,16 @@ LITTLE = 100  # messages and facts, each of which is a handful of rows
 
 
 @dataclass
-class Tally:
+class Tally(Counts):
     """Counts of one run, what its models cost, and how it ended."""
 
-    run: str
     dry_run: bool = False
-    counts: Counter[str] = field(default_factory=Counter)
     issues: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     decisions: list[DecisionSummary] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
     model: str = ""
-    state: str = "completed"
     stopped_by: str = ""
     commit: int = 0
-    waited_s: float = 0.0
     verdict: GateVerdict | None = None
     remarks: list[str] = field(default_factory=list)
     idle: str = "Nothing new: all of it was looked at before."
@@ -117,7 +112,7 @@ class Tally:
             "tokens_out": usage.tokens_out,
             "usd": round(usage.usd, 6),
         }
-        counts = {what: number for what, number in by_label(self.counts).items() if number}
+        counts = self.labelled()
         return {
             "run": self.run,
             "state": self.state,

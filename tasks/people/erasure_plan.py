@@ -16,9 +16,8 @@ from slowwave.lifecycle.forgotten_names import NameMatcher
 from slowwave.reading.ingestion.documents import embedded_text
 from slowwave.reading.ingestion.sessions import SUMMARY_COLUMNS
 from storage.changes import FACT_TABLES
-from storage.schema import Role
 from storage.snapshots import Reading
-from storage.tables import TABLES, tables_of
+from storage.tables import TABLES, Role, tables_of
 from tasks.ingest.sessions import PROMPT as SESSIONS
 from tasks.nightly.groups import PROMPT as COMMUNITIES
 

@@ -12,24 +12,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import polars as pl
 
 from recall.entities import exact_row
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.errors import Refused, StoreMismatch, UnknownName
-from slowwave.common.records import OPEN_BATCH, Usage
-from slowwave.common.run_counts import RunCount, by_label
+from slowwave.common.records import OPEN_BATCH
+from slowwave.common.run_counts import RunCount
 from slowwave.common.text import normalise_name
 from slowwave.lifecycle import erasure
 from slowwave.lifecycle.erasure import Ids
 from slowwave.lifecycle.forgotten_names import NameMatcher, check_name
 from storage.paid_answers import StoredAnswers
-from storage.schema import Role
 from storage.snapshots import Reading
 from storage.store import Store
-from storage.tables import tables_of
+from storage.tables import Role, tables_of
 from storage.upkeep import (
     LEDGER,
     TableErasure,
@@ -43,7 +41,7 @@ from storage.upkeep import (
     versions_of,
 )
 from tasks.entities.derived import refresh_profiles
-from tasks.runtime.runs import Run, alive_runs, embed_rows, recorded, store_of
+from tasks.runtime.runs import Counts, Run, alive_runs, embed_rows, recorded, store_of
 
 from .erasure_plan import LOGS, REQUIRED, ErasurePlan, plan_erasure, retold_among
 
@@ -77,7 +75,6 @@ class Report:
     words: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    waited_s: float = 0.0
 
     @property
     def state(self) -> str:
@@ -85,20 +82,15 @@ class Report:
         return "incomplete" if self.left else "completed"
 
     @property
-    def usage(self) -> Usage:
-        """No model is asked."""
-        return Usage()
-
-    def summary(self) -> dict[str, Any]:
-        """For the run's row: counts, and no name."""
-        counts = {
+    def counts(self) -> dict[RunCount, int]:
+        """For the run's row, without a name."""
+        return {
             RunCount.ROWS_REMOVED: sum(self.plan.removed().values()),
             RunCount.ROWS_STRUCK: sum(self.plan.changed().values()),
             RunCount.VERSIONS_DROPPED: self.versions,
             RunCount.FILES_DROPPED: self.files_dropped,
             RunCount.PLACES_LEFT: len(self.left),
         }
-        return {"run": self.run, "state": self.state, "counts": by_label(counts)}
 
 
 def find_subject(run: Run, wanted: str, also: Sequence[str] = (), only: Sequence[str] = ()) -> Subject:
@@ -189,7 +181,8 @@ def forget(run: Run, subject: Subject) -> Report:
     _check_that_nobody_runs(store_of(run))
     _check_that_nothing_is_under_way(store_of(run))
     report = Report(subject, ErasurePlan({}, {}, {}, (), ()), run.id, notes=subject.notes)
-    with recorded(run, report, {"names": len(subject.names.listed)}):
+    tally = Counts(run.id)
+    with recorded(run, tally, {"names": len(subject.names.listed)}):
         store = store_of(run)
         drop_staged(store)  # vectors of what is forgotten may be among them
         files, versions = files_of(store), versions_of(store)
@@ -202,6 +195,8 @@ def forget(run: Run, subject: Subject) -> Report:
         if report.plan.owners:
             refresh_profiles(run, pl.Series(report.plan.owners))
         _prove(store, subject.names, report, files)
+        tally.counts.update(report.counts)
+        tally.state = report.state
     return report
 
 

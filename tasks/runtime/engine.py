@@ -38,10 +38,7 @@ ELSEWHERE = "PROFILES_PATH"  # the setting that says where the file of profiles 
 
 
 def may_be_prefect() -> bool:
-    """True where Prefect is imported already, as in a run that it started, or where its settings may name an API.
-
-    They are in the environment, the file of profiles, and files of the working folder.
-    """
+    """True where Prefect is imported already, as in a run that it started, or where its settings may name an API."""
     home = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
     profiles = Path(os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml")
     return (
@@ -275,10 +272,7 @@ GATE_FAILED: Event = "slowwave.gate.failed"
 
 
 def announce(event: Event, run: Run, **counts: Any) -> None:
-    """Say that something happened in the run's namespace; without an engine nobody listens, and nothing is said.
-
-    An event is sent in the background and may be lost. A reader who must not miss one reads the store.
-    """
+    """Say that something happened in the run's namespace; without an engine nobody listens, and nothing is said."""
     if not is_inline():
         from prefect.events import emit_event
 

@@ -104,10 +104,7 @@ def _place(body: Body, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[s
 
 @asynccontextmanager
 async def turn(store: str, namespace: str) -> AsyncIterator[None]:
-    """Inside, no other run maintains this namespace: a global concurrency limit of one, made where it is not.
-
-    What a run that has its turn calls itself needs no other. A limit that is there keeps what people made of it.
-    """
+    """Inside, no other run maintains this namespace: a global concurrency limit of one, made where it is not."""
     from prefect.concurrency.asyncio import concurrency
 
     name = turn_name(store, namespace)
@@ -124,10 +121,7 @@ async def turn(store: str, namespace: str) -> AsyncIterator[None]:
 
 
 def turn_name(store: str, namespace: str) -> str:
-    """The global concurrency limit that runs of this namespace of this store take turns by.
-
-    The digest stands for the address of the store, which may hold characters that a limit's name may not.
-    """
+    """The global concurrency limit that runs of this namespace of this store take turns by."""
     return f"slowwave-maintenance-{namespace}-{digest(address_of(store), size=4)}"
 
 

@@ -61,10 +61,7 @@ _in_flow: ContextVar[bool] = ContextVar("in_flow", default=False)
 
 
 def may_try_again(error: object) -> bool:
-    """Whether trying again can help here: in a flow, after an error that passes, unless somebody switched it off.
-
-    A person who calls a task by hand waits for the answer and decides.
-    """
+    """Whether trying again can help here: in a flow, after an error that passes, unless somebody switched it off."""
     return _in_flow.get() and isinstance(error, PASSING) and os.environ.get(RETRIES, "").lower() != OFF
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from inference.secrets import without_secrets
 from recall.history import run_named
 from slowwave.common.errors import Refused
 from slowwave.common.records import Usage
-from slowwave.common.run_counts import RunCount, by_label
+from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import LanguageSettings, RetentionSettings
 from slowwave.common.text import as_json
 from slowwave.common.timestamps import in_utc
@@ -152,21 +153,26 @@ def language_of(run: Run, settings: LanguageSettings) -> Language:
     return Language(settings, StoredAnswers(store_of(run), run.id))
 
 
-class RunSummary(Protocol):
-    """The counts of a run; `waited_s`, its wait for the writer lease, is set when the run ends."""
+@dataclass
+class Counts:
+    """The counts of a run for its row in `runs`, and how it ended: completed or stopped.
 
-    waited_s: float
+    `usage` is what the models cost; `waited_s`, its wait for the writer lease, is set when the run ends.
+    """
 
-    @property
-    def state(self) -> str:
-        """completed or stopped."""
-
-    @property
-    def usage(self) -> Usage:
-        """What the models cost."""
+    run: str
+    counts: Counter[str] = field(default_factory=Counter)
+    state: str = "completed"
+    waited_s: float = 0.0
+    usage: Usage = field(default_factory=Usage)
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, as plain data."""
+        return {"run": self.run, "state": self.state, "counts": self.labelled()}
+
+    def labelled(self) -> dict[str, int]:
+        """What was counted, by the names that are stored."""
+        return {str(what): number for what, number in self.counts.items() if number}
 
 
 _night: ContextVar[str | None] = ContextVar("night", default=None)
@@ -198,7 +204,7 @@ class Writing:
 @contextmanager
 def recorded(
     run: Run,
-    counted: RunSummary,
+    counted: Counts,
     parameters: dict[str, Any],
     *,
     dry_run: bool = False,
@@ -270,10 +276,7 @@ def _begin(run: Run, row: dict[str, Any]) -> None:
 
 
 def interrupt(tx: Transaction, runs: Iterable[str], is_gone: Callable[[str], bool]) -> None:
-    """Record that of these runs and their parts those were interrupted that count as running and whose owner is gone.
-
-    When they ended nobody knows: that stays empty.
-    """
+    """Record as interrupted those of these runs and their parts that count as running and whose owner is gone."""
     left, seen = [*runs], set[str]()
     while left:
         running = tx.by_ids("runs", left, where=RUNNING)
@@ -284,7 +287,7 @@ def interrupt(tx: Transaction, runs: Iterable[str], is_gone: Callable[[str], boo
 
 
 def _record(
-    run: Run, row: dict[str, Any], counted: RunSummary, state: str, writing: Writing | None = None, **more: str
+    run: Run, row: dict[str, Any], counted: Counts, state: str, writing: Writing | None = None, **more: str
 ) -> dict[str, Any]:
     """Record how it ended, with any model that the namespace has by then; returns the summary."""
     kind = "run" if writing is None else writing.kind
@@ -309,25 +312,6 @@ def lease_wait(seconds: float) -> dict[str, float]:
 R = TypeVar("R")
 
 
-@dataclass(slots=True)
-class Counts:
-    """The counts of a run for its row in `runs`."""
-
-    run: str
-    counts: dict[RunCount, int] = field(default_factory=dict)
-    state: str = "completed"
-    waited_s: float = 0.0
-    usage: Usage = field(default_factory=Usage)
-
-    def summary(self) -> dict[str, Any]:
-        """Everything counted, as plain data."""
-        return {
-            "run": self.run,
-            "state": self.state,
-            "counts": {what: number for what, number in by_label(self.counts).items() if number},
-        }
-
-
 def as_run(
     run: Run, parameters: Mapping[str, Any], work: Callable[[], R], count: Callable[[R], dict[RunCount, int]]
 ) -> R:
@@ -335,7 +319,7 @@ def as_run(
     tally = Counts(run.id)
     with recorded(run, tally, dict(parameters)):
         done = work()
-        tally.counts = count(done)
+        tally.counts.update(count(done))
     return done
 
 
@@ -360,7 +344,7 @@ def in_one_commit(
     with watched_run(run.flow, run.id, run.namespace) as ended:
         with store_of(run).commit(run.id, kind, run.now) as tx:
             done = work(tx)
-            summary = {**Counts(run.id, count(done)).summary(), **lease_wait(tx.lease.waited_s)}
+            summary = {**Counts(run.id, Counter(count(done))).summary(), **lease_wait(tx.lease.waited_s)}
             tx.insert("runs", pl.DataFrame([{**begun, **_ending("completed", summary, Usage())}]))
         ended("completed", summary)
     return done

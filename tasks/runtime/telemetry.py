@@ -136,10 +136,7 @@ def wanted(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def start_telemetry(environ: Mapping[str, str]) -> bool:
-    """Set OpenTelemetry up once, if the environment asks for it; whether it is set up.
-
-    What cannot be done is a warning: a memory works without being watched.
-    """
+    """Set OpenTelemetry up once, if the environment asks for it; whether it is set up."""
     if _done:
         return _done[0]
     exporters = wanted(environ)

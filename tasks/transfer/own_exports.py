@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +22,9 @@ from storage.connection import namespaces
 from storage.doctor import defects
 from storage.export_key import known_key, named_key
 from storage.lease import IMPORTED
-from storage.schema import Role
 from storage.snapshots import Reading
 from storage.store import Store
-from storage.tables import TABLES, WITH_VECTORS, tables_of
+from storage.tables import TABLES, WITH_VECTORS, Role, tables_of
 from storage.transactions import Transaction
 from storage.upkeep import write_anew
 from tasks.runtime.runs import Counts, Run, recorded, store_of, vector_column
@@ -77,7 +77,7 @@ def _bring_back(run: Run, files: Path, path: str, manifest: Manifest, seal: Seal
             "Install the model that it was made with.",
         )
     if not dry_run:
-        tally = Counts(run.id, {RunCount.ROWS_IMPORTED: sum(counts.values())})
+        tally = Counts(run.id, Counter({RunCount.ROWS_IMPORTED: sum(counts.values())}))
         given = {"path": path, "commit": manifest.commit, "from": manifest.namespace}
         with recorded(run, tally, {**given, "seal": seal.standing}):
             _publish(run, files, manifest, [name for name in names if counts[name]], seat, seal)

@@ -19,8 +19,8 @@ from apps.cli import app
 from apps.configuration import Place
 from apps.runs_commands import check_environment
 from inference.language import Language, has_reader
-from inference.ledger import MemoryLedger
 from inference.providers import Reader, find_readers
+from inference.request_batch import MemoryLedger
 from slowwave.common.settings import DEFAULT_MODEL, LanguageSettings, Settings
 from storage import tables
 

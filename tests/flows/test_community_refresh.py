@@ -27,9 +27,8 @@ from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle.forgotten_names import NameMatcher
 from storage.checks import PartialSnapshot, find_stray_members
 from storage.doctor import examine
-from storage.schema import Role
 from storage.store import Store
-from storage.tables import TABLES, tables_of
+from storage.tables import TABLES, Role, tables_of
 from storage.undo import undo
 from tasks.entities.derived import assign_new
 from tasks.entities.retirement import delete_entities, delete_facts, plan_purge

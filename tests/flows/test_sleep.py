@@ -23,9 +23,8 @@ from slowwave.common.settings import FleetSettings, SleepSettings, StewardSettin
 from slowwave.integrations.python_api import OpenMemory
 from storage.doctor import examine
 from storage.lease import new_owner
-from storage.schema import Role
 from storage.store import Store
-from storage.tables import tables_of
+from storage.tables import Role, tables_of
 from storage.undo import undo
 
 LATER = datetime.now(UTC) + timedelta(days=220)

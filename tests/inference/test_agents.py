@@ -17,8 +17,7 @@ from messages_api import Verdict, asked, many
 from inference import remote
 from inference.agents import AGENTS, object_in, strict
 from inference.language import Language
-from inference.ledger import MemoryLedger
-from inference.request_batch import ModelAnswer
+from inference.request_batch import MemoryLedger, ModelAnswer
 from prompts.responses import WindowExtraction
 from slowwave.common.errors import MissingDependency, MissingKey
 from slowwave.reading.ingestion.transcripts import READER

@@ -18,8 +18,7 @@ from talk import CLAUDE, TALK, learn, started, states, written
 from talk import said as said_lines
 
 from inference.language import Language
-from inference.ledger import MemoryLedger
-from inference.request_batch import ModelAnswer
+from inference.request_batch import MemoryLedger, ModelAnswer
 from slowwave.common.errors import BudgetReached, MissingKey, Refused, UnusableInput
 from slowwave.common.records import LedgerEntry, Prompt, SubmittedBatch, Usage
 from slowwave.common.settings import LanguageSettings

@@ -21,8 +21,7 @@ from talk import CLAUDE, TALK, extractor, learn, rows, said, states, written
 
 from flows.nights import sleep
 from inference.budget import Budget, Caps
-from inference.ledger import MemoryLedger
-from inference.request_batch import ModelAnswer
+from inference.request_batch import MemoryLedger, ModelAnswer
 from slowwave.common.errors import SlowwaveError
 from slowwave.common.records import LedgerEntry, Usage
 from slowwave.common.settings import SleepSettings

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from talk import CLAUDE
 
 from inference.language import Language
-from inference.ledger import MemoryLedger
+from inference.request_batch import MemoryLedger
 from slowwave.common.settings import CommunitySettings
 from slowwave.graph.community_plan import cleaned_answer
 from tasks.nightly.groups import CommunityAnswers, _summaries

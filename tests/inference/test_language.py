@@ -32,8 +32,7 @@ from pydantic import BaseModel
 
 from inference.budget import price_of
 from inference.language import Language
-from inference.ledger import MemoryLedger
-from inference.request_batch import ModelAnswer
+from inference.request_batch import MemoryLedger, ModelAnswer
 from prompts.responses import NameResolution
 from slowwave.common.errors import MissingDependency, MissingKey, UnusableInput
 from slowwave.common.records import NameQuestion, Prompt, Usage

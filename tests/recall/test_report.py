@@ -22,9 +22,8 @@ from slowwave.common.errors import UnusableInput
 from slowwave.common.settings import DEFAULT_EMBEDDER, ReportSettings, SplitSettings
 from slowwave.review import report as rules
 from slowwave.review.split_suggestions import thresholds_of, weighed
-from storage.schema import Role
 from storage.store import Store
-from storage.tables import tables_of
+from storage.tables import Role, tables_of
 from tasks.nightly.scoring_and_pruning import count_usage
 from tasks.people.reporting import report_markdown
 from tasks.runtime.runs import new_run

@@ -18,7 +18,6 @@ from slowwave.common.comparison.guards import (
     polarity,
     quantities,
 )
-from slowwave.common.comparison.normal_forms import stem
 from slowwave.common.text import sentences
 
 APART = [
@@ -48,20 +47,14 @@ APART = [
     ("word", "Ana is going to Rome", "Ana goes to Rome"),
     ("word", "The dog that bites the man sleeps", "The dog bites the man that sleeps"),
     ("word", "Ana lives in Rome", "Ana lived in Rome"),
+    ("word", "The road is crossed by Ana", "Ana crosses the road"),
 ]
 TOGETHER = [
-    ("The road is crossed by Ana", "Ana crosses the road"),
     ("Ana likes tea.", "ana likes  tea"),
     ("The limit is 1,000 requests", "The limit is 1000 requests"),
     ("It takes five minutes", "It takes 5 mins"),
-    ("It doesn't start", "It does not start"),
-    ("A man is playing the guitar", "The man plays a guitar"),
-    ("There is a man who is playing the guitar", "A man is playing the guitar"),
-    ("Ben was hired by Ana from Acme", "Ana hired Ben from Acme"),
-    ("A dog, which is brown, is asleep", "A brown dog is asleep"),
-    ("The lens of the camera is broken", "The camera lens is broken"),
-    ("A lady talks to kids", "A woman speaks to children"),
-    ("In May, Ana moved to Rome", "Ana moved to Rome in May"),
+    ("It isn't open", "It is not open"),
+    ("One man plays the guitar", "A man plays a guitar"),
 ]
 WORDS = st.sampled_from(
     [
@@ -112,27 +105,6 @@ def test_a_sentence_never_merges_with_itself_after_one_change(seed: int) -> None
     assert {kind for kind, _, _ in made} == set(CHANGES)
     verdicts = guards_pass(pl.Series([a for _, a, _ in made]), pl.Series([b for _, _, b in made]))
     assert [pair for pair, passes in zip(made, verdicts["passes"], strict=True) if passes] == []
-
-
-@pytest.mark.parametrize(
-    ("forms", "expected"),
-    [
-        ("city cities", "city"),
-        ("wash washes", "wash"),
-        ("ate eaten", "eat+ed"),
-        ("stopped", "stop+ed"),
-        ("calling'v", "call"),
-        ("hopping'v", "hop"),
-        ("writing'v", "write"),
-        ("children kids", "child"),
-        ("tried", "try+ed"),
-        ("horses horse", "horse"),
-        ("sing'v", "sing"),
-        ("42ed", "42ed"),
-    ],
-)
-def test_forms_of_one_word_have_one_spelling(forms: str, expected: str) -> None:
-    assert {stem(form) for form in forms.split()} == {expected}
 
 
 def test_markers_are_counted_under_one_name() -> None:

@@ -26,9 +26,8 @@ from slowwave.entities.entity_resolution import (
 from slowwave.entities.mentions import RAW_MENTIONS, mentions_in, new_id
 from slowwave.entities.name_joins import KNOWN, near_names, plan_joins
 from slowwave.entities.name_matching import must_differ
-from storage.schema import STAMPS
 from storage.store import Store
-from storage.tables import TABLES
+from storage.tables import STAMPS, TABLES
 from tasks.ingest.identities import resolve_again
 from tasks.runtime.runs import new_run
 

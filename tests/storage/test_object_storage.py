@@ -106,17 +106,6 @@ class TestLife:
 
 
 class TestSettings:
-    def test_storage_options_say_what_the_environment_does_not(
-        self, s3: LoopbackStorage, learned: Learned, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        options = {name.lower(): value for name, value in s3.environ.items() if "METADATA" not in name}
-        for name in s3.environ:
-            monkeypatch.delenv(name)
-        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")  # the options win
-        assert namespaces(URI, options) == ["default"]
-        assert Store.open(URI, storage_options=options).snapshot().count("facts") > 0
-
     def test_a_bucket_that_is_not_there_and_a_server_that_does_not_answer_are_named(
         self, s3: LoopbackStorage, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from slowwave.common.errors import UndoRefused
 from storage.lease import new_owner
 from storage.rows import column_names
-from storage.schema import Role
 from storage.snapshots import batches
 from storage.store import Store
-from storage.tables import WITH_VECTORS, tables_of
+from storage.tables import WITH_VECTORS, Role, tables_of
 from storage.undo import Eras, undo
 from storage.upkeep import tend, write_anew
 

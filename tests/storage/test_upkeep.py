@@ -21,9 +21,8 @@ from storage import migrations, upkeep
 from storage.connection import HEAD
 from storage.disk import unreadable_indexes
 from storage.doctor import examine
-from storage.schema import Role
 from storage.store import Store
-from storage.tables import TABLES
+from storage.tables import TABLES, Role
 from storage.undo import undo
 from storage.upkeep import tend
 

@@ -22,8 +22,7 @@ from scripts.write_docs import (
     tables_page,
 )
 from slowwave.common.settings import SHARED, Settings
-from storage.schema import STAMPS
-from storage.tables import TABLES
+from storage.tables import STAMPS, TABLES
 
 
 def fields(model: type[BaseModel], path: str = "") -> list[tuple[str, Any]]:

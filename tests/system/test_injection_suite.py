@@ -49,9 +49,8 @@ from slowwave.common.settings import Settings
 from slowwave.common.validity import live_sql
 from slowwave.integrations.python_api import OpenMemory
 from slowwave.reading.filters.injection import injection_reason
-from storage.schema import Role
 from storage.store import Store
-from storage.tables import tables_of
+from storage.tables import Role, tables_of
 from storage.undo import undo
 from tasks.entities.names_and_pins import pin_facts
 from tasks.runtime.runs import existing_run

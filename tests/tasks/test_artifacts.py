@@ -18,7 +18,7 @@ from messages_api import Body, MessagesApi, Reply, filled
 from talk import CLAUDE, NOW, STAMPS, START, assert_same, contents, learn, rows
 
 from inference.language import Language
-from inference.ledger import MemoryLedger
+from inference.request_batch import MemoryLedger
 from slowwave.common.errors import UnknownName
 from slowwave.common.frames import ARTIFACTS, conform
 from slowwave.common.settings import DEFAULT_EMBEDDER, ArtifactSettings, LanguageSettings, MergeSettings

@@ -28,10 +28,9 @@ from slowwave.lifecycle.erasure import VOCABULARY, label_names
 from slowwave.lifecycle.forgotten_names import NameMatcher
 from storage.doctor import examine
 from storage.lease import new_owner
-from storage.schema import Role
 from storage.snapshots import Snapshot
 from storage.store import Store
-from storage.tables import TABLES, tables_of
+from storage.tables import TABLES, Role, tables_of
 from storage.undo import undo
 from storage.upkeep import Staging, files_left, read_rows_naming
 from tasks.entities.derived import refresh_profiles

@@ -27,12 +27,23 @@ from slowwave.common.lexicon.statement_words import (
     UNITS,
     WEEKDAYS,
 )
-
-from .normal_forms import WORD, as_article, read_forms, spelling
+from slowwave.common.words import without_ending
 
 # Readers of marks: negations, amounts, times, persons, names, owners, words (§6.2 G1, G2). A reader takes a series of
-# texts (from `straight`) and gives a list of marks per text; equal marks have one spelling.
+# texts (from `straight`) and gives a list of marks per text; equal marks have one spelling. Grammar is not read: two
+# sentences of one meaning in other words, or in another order, wait for a model (decision 11).
 
+
+EMPTY_WORDS = frozenset("a an the some any very really quite also yes yeah hey hi hello wow oh".split())
+"""Words that change no statement."""
+_LETTER = r"[\p{L}\p{N}\p{M}]"
+WORD = rf"{_LETTER}+(?:'{_LETTER}+)*"
+_TOKEN = rf"{WORD}|[%$€£<>=+*&|^~#@/\\]|\p{{So}}"
+_AS_ARTICLE = (  # "one man" is "a man", but not in "at least one", "one or two", "one of them"
+    (r"\b(least|most|only|just|than|about|another|each|every|no|this|that|or|to|any|which) one\b", "$1 1"),
+    (r"\bone (or|to|of|and|more|less|in|is|are|was|has|who|hundred|thousand|million)\b", "1 $1"),
+    (r"\bone (\p{L})", "a $1"),
+)
 
 _ANY_UNIT = "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True) if unit[0].isalpha())
 _ANY_NUMBER_WORD = "|".join(NUMBER_WORDS)
@@ -93,7 +104,7 @@ def _calendar_name(found: str) -> str | None:
 
 def _name(found: str) -> str | None:
     word = _bare(found)
-    return None if word in FUNCTION_WORDS or word in NUMBER_WORDS else spelling(word)
+    return None if word in FUNCTION_WORDS or word in NUMBER_WORDS else without_ending(word, 4)
 
 
 def _bare(word: str) -> str:
@@ -132,7 +143,7 @@ def read_amounts(texts: pl.Series) -> pl.Series:
     return _together(
         _marks(texts, _QUOTED, lambda found: found.strip(" \t\n(`\"“”«»„'.,;:!?)")),
         _marks(small, _AMOUNT, _amount_name),
-        _marks(as_article(small), _SPELLED, _amount_name),
+        _marks(_with_articles(small), _SPELLED, _amount_name),
         _marks(rest, _IDENTIFIER, lambda found: None if any(map(str.isdigit, found)) else found.strip("-")),
     )
 
@@ -149,7 +160,7 @@ def read_times(texts: pl.Series) -> pl.Series:
 
 def read_names(texts: pl.Series) -> pl.Series:
     """Structs of `names`, the capitalised words of each text, and `words`, all of them."""
-    words = _marks(texts, WORD, lambda found: spelling(_bare(found)))
+    words = _marks(texts, WORD, lambda found: without_ending(_bare(found), 4))
     return pl.DataFrame({"names": _marks(texts, _NAME, _name), "words": words}).to_struct()
 
 
@@ -163,6 +174,23 @@ def read_owners(texts: pl.Series) -> pl.Series:
 def read_questions(texts: pl.Series) -> pl.Series:
     """Whether each text has a question mark."""
     return texts.str.contains("[?？]")
+
+
+def read_words(texts: pl.Series) -> pl.Series:
+    """The words and signs of each text in their order, without EMPTY_WORDS."""
+    plain = texts.str.to_lowercase().str.replace_all(r"(\d),(\d{3})\b", "$1$2").str.replace_all("n't\\b", " not")
+    return _marks(_with_articles(plain), _TOKEN, _spelling)
+
+
+def _with_articles(texts: pl.Series) -> pl.Series:
+    """Lower-case texts with "a" for "one" used as an article."""
+    for pattern, replacement in _AS_ARTICLE:
+        texts = texts.str.replace_all(pattern, replacement)
+    return texts
+
+
+def _spelling(word: str) -> str | None:
+    return None if word in EMPTY_WORDS else NUMBER_WORDS.get(word) or UNITS.get(word) or word
 
 
 def is_time_bound(texts: pl.Series) -> pl.Series:
@@ -192,10 +220,6 @@ def _names_known(a: pl.Expr, b: pl.Expr) -> pl.Expr:
     )
 
 
-def _share_one(a: pl.Expr, b: pl.Expr) -> pl.Expr:
-    return a.list.set_intersection(b).list.len() > 0
-
-
 GUARDS: tuple[Guard, ...] = (
     Guard("polarity", read_polarities),
     Guard("quantity", read_amounts),
@@ -204,7 +228,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard("name", read_names, _names_known),
     Guard("owner", read_owners),
     Guard("question", read_questions),
-    Guard("word", read_forms, _share_one),
+    Guard("word", read_words),
 )
 """The last one, in which every word counts, keeps apart what most others do: they say in what two statements differ."""
 

@@ -60,23 +60,6 @@ def _word_overlap(a: pl.Series, b: pl.Series) -> pl.DataFrame:
     )
 
 
-def top_of(products: Vectors, width: int) -> tuple[npt.NDArray[np.int64], Vectors]:
-    """Columns and values of the `width` largest of each row, best first, ties by column; width ≤ columns."""
-    count, available = products.shape
-    if width < available:
-        chosen = np.argpartition(-products, width - 1, axis=1)[:, :width]
-        least = np.take_along_axis(products, chosen, axis=1).min(axis=1)
-        # Rows with a tie at the cut are sorted whole, so that the choice is deterministic.
-        for row in np.flatnonzero((products >= least[:, None]).sum(axis=1) > width):
-            chosen[row] = np.argsort(-products[row], kind="stable")[:width]
-    else:
-        chosen = np.tile(np.arange(available), (count, 1))
-    chosen = np.sort(chosen, axis=1)
-    values = np.take_along_axis(products, chosen, axis=1)
-    order = np.argsort(-values, axis=1, kind="stable")
-    return np.take_along_axis(chosen, order, axis=1), np.take_along_axis(values, order, axis=1)
-
-
 # Thresholds by embedding model, because cosines of different models are not comparable (§6.2, T45).
 
 

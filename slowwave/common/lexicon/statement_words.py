@@ -6,7 +6,7 @@ English first, with the commonest words in Spanish and German. A needless word h
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from slowwave.common.text import word_set
 
@@ -52,23 +52,6 @@ FUNCTION_WORDS = frozenset((words_of("function_words")).split())
 
 PERSONS = _by_word(table_of("persons"))
 MODALITY = _by_word(table_of("modality"))
-
-
-# Doublets, spellings of one word (§6.2, T29). They are few on purpose: spellings, short forms, and words that differ in
-# register alone. Boy and kid, man and person stay separate, and so does bike, which may be a bicycle or a motorbike.
-
-
-# Phrases with the meaning of one word; replaced before single words are read.
-PHRASES: Mapping[str, str] = table_of("phrases_of_one_word")
-
-
-def _groups(table: str) -> Iterator[str]:
-    return (group.strip() for group in table.replace("\n", "|").split("|") if group.strip())
-
-
-DOUBLETS: Mapping[str, str] = {
-    word: group.split()[0] for group in _groups(words_of("doublets")) for word in group.split()
-}
 
 _ENGLISH = word_set(words_of("english_stop_words"))
 _SPANISH = word_set(words_of("spanish_stop_words"))

@@ -21,6 +21,7 @@ from .base import ApprovalSettings as ApprovalSettings
 from .base import AspectSaturation as AspectSaturation
 from .base import AspectSettings as AspectSettings
 from .base import AspectWeights as AspectWeights
+from .base import Count, DaysOrNone, Few, FewOrNone, Number, WritingSettings
 from .base import EdgeType as EdgeType
 from .base import GateSettings as GateSettings
 from .base import GraphMode as GraphMode
@@ -36,7 +37,6 @@ from .base import SpendingLimits as SpendingLimits
 from .base import SpreadSettings as SpreadSettings
 from .base import UseSettings as UseSettings
 from .base import WalkSettings as WalkSettings
-from .base import WritingSettings
 from .base import nearest as nearest
 from .stages import ArtifactSettings as ArtifactSettings
 from .stages import BeliefSettings as BeliefSettings
@@ -73,10 +73,8 @@ class SplitSettings(Group):
         0.5, gt=0.0, le=2.0, description="Cosine distance at which topics part, average linkage (S0-09)."
     )
     label_terms: int = Field(2, ge=1, le=5, description="Words of the label of a topic (S0-10).")
-    min_topics: int = Field(2, ge=1, le=100, description="Topics; fewer are no diversity (S0-08).")
-    min_topic_size: int = Field(
-        2, ge=1, le=1000, description="Observations of a topic; smaller topics stay on the parent (S0-13)."
-    )
+    min_topics: Few = Field(2, description="Topics; fewer are no diversity (S0-08).")
+    min_topic_size: Few = Field(2, description="Observations of a topic; smaller topics stay on the parent (S0-13).")
     proactive_ratio: Ratio = Field(
         0.8, description="Share of its threshold from which an entity is approaching (S0-16, S0-21)."
     )
@@ -88,15 +86,9 @@ class SplitSettings(Group):
 class ReportSettings(WritingSettings):
     """What the consolidation report finds stale, and what it shows (S0-17 … S0-28)."""
 
-    stale_days: float = Field(
-        90.0, ge=0.0, le=36_500.0, description="Days without access, or since it was made (S0-20)."
-    )
-    stale_max_access: int = Field(
-        2, ge=0, le=1_000_000, description="Reads with which an entity may still be stale (S0-20)."
-    )
-    top_n_active: int = Field(
-        10, ge=0, le=1000, description="So many most read entities are looked at for duplicates (S0-28)."
-    )
+    stale_days: DaysOrNone = Field(90.0, description="Days without access, or since it was made (S0-20).")
+    stale_max_access: Count = Field(2, description="Reads with which an entity may still be stale (S0-20).")
+    top_n_active: FewOrNone = Field(10, description="So many most read entities are looked at for duplicates (S0-28).")
     propose_splits: bool = Field(False, description="Leave a proposal for every split candidate (S0-16).")
     use: UseSettings = UseSettings.as_field("What makes an entity important, and stale (S0-22, S0-24).")
     split: SplitSettings = SplitSettings.as_field("When an entity is large.")
@@ -111,8 +103,8 @@ class LabelSettings(Group):
 class McpSettings(Group):
     """The door for agents."""
 
-    token_budget: int = Field(
-        TOKEN_BUDGET, ge=1, le=1_000_000, description="Tokens that `recall` may return unless it is asked for more."
+    token_budget: Number = Field(
+        TOKEN_BUDGET, description="Tokens that `recall` may return unless it is asked for more."
     )
     approvals: Literal["ask", "never"] = Field(
         "ask",
@@ -175,8 +167,8 @@ class FleetSettings(FleetWidth):
 class ReembedSettings(WritingSettings):
     """How a memory turns to another embedding model (`slowwave reembed`)."""
 
-    batch_size: int = Field(
-        2048, ge=1, le=100_000, description="Texts that are embedded and kept together; a kill loses one such batch."
+    batch_size: Number = Field(
+        2048, description="Texts that are embedded and kept together; a kill loses one such batch."
     )
     gate: NightGateSettings = NightGateSettings.as_field(
         "The same questions on old and on new vectors; where recall fell, the run is undone."

@@ -19,6 +19,17 @@ NEAR = 0.75
 LONG_WORD, LISTED = 4, 12
 """Letters of a word that says something by itself, and how many names are listed."""
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
+Share = Annotated[float, Field(gt=0.0, le=1.0)]
+Rate = Annotated[float, Field(ge=0.0, le=10.0)]
+Weight = Annotated[float, Field(ge=0.0, le=100.0)]
+Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
+Number = Annotated[int, Field(ge=1, le=1_000_000_000)]
+Few = Annotated[int, Field(ge=1, le=1000)]
+FewOrNone = Annotated[int, Field(ge=0, le=1000)]
+AtOnce = Annotated[int, Field(ge=1, le=64)]
+Days = Annotated[float, Field(gt=0.0, le=36_500.0)]
+DaysOrNone = Annotated[float, Field(ge=0.0, le=36_500.0)]
+Seconds = Annotated[float, Field(gt=0.0, le=3600.0)]
 
 
 class Group(BaseModel):
@@ -144,7 +155,7 @@ class GateSettings(Group):
         le=10_000,
         description="How many questions are asked, made from stored facts and from logged recalls.",
     )
-    k: int = Field(10, ge=1, le=100, description="A question is answered within so many facts.")
+    k: Few = Field(10, description="A question is answered within so many facts.")
     tolerance: Ratio = Field(0.02, description="Share of the questions that may be answered worse than before.")
 
 
@@ -219,13 +230,11 @@ class LanguageSettings(SpendingLimits):
         description="How models are asked. batch: through Anthropic's Message Batches, at half the price and within a "
         "day; for backfills.",
     )
-    batch_poll_s: float = Field(30.0, gt=0.0, le=3600.0, description="How often a batch is asked whether it ended.")
-    concurrency: int = Field(4, ge=1, le=64, description="Calls in flight at once.")
-    calls_per_minute: int = Field(
-        0, ge=0, le=1_000_000, description="Upper limit on calls started per minute; 0: no limit."
-    )
-    timeout_s: float = Field(60.0, gt=0.0, le=3600.0, description="Seconds for one call, retries not included.")
-    transient_retries: int = Field(5, ge=0, le=20, description="How often a 429, 529, 5xx or time-out is tried again.")
+    batch_poll_s: Seconds = Field(30.0, description="How often a batch is asked whether it ended.")
+    concurrency: AtOnce = Field(4, description="Calls in flight at once.")
+    calls_per_minute: Count = Field(0, description="Upper limit on calls started per minute; 0: no limit.")
+    timeout_s: Seconds = Field(60.0, description="Seconds for one call, retries not included.")
+    transient_retries: FewOrNone = Field(5, description="How often a 429, 529, 5xx or time-out is tried again.")
     validation_retries: int = Field(
         1, ge=0, le=5, description="How often a malformed answer is sent back to be corrected."
     )
@@ -238,29 +247,19 @@ class LanguageSettings(SpendingLimits):
 class UseSettings(Group):
     """How important an entity is by reads and relations, and how that passes (S0-24, S0-25)."""
 
-    degree_weight: float = Field(
-        0.15,
-        ge=0.0,
-        le=100.0,
-        description="What the most related entities gain in importance; 0: nothing (BETA_DEG, S0-24).",
+    degree_weight: Weight = Field(
+        0.15, description="What the most related entities gain in importance; 0: nothing (BETA_DEG, S0-24)."
     )
-    days_weight: float = Field(
+    days_weight: Weight = Field(
         0.2,
-        ge=0.0,
-        le=100.0,
         description="What an entity gains that is read on the most days, beside one read as often at once (ALPHA_CONS, "
         "S0-24).",
     )
-    max_degree: int = Field(
-        15,
-        ge=1,
-        le=1_000_000,
-        description="Relations that count; more of them make nothing more important (D_MAX, S0-24).",
+    max_degree: Number = Field(
+        15, description="Relations that count; more of them make nothing more important (D_MAX, S0-24)."
     )
-    decay_per_hour: float = Field(
+    decay_per_hour: Rate = Field(
         0.0001,
-        ge=0.0,
-        le=10.0,
         description="How fast an entity loses weight that is not read: 0.0001 is half in 289 days; 0: never (S0-25).",
     )
     temporal_floor: Ratio = Field(
@@ -271,24 +270,21 @@ class UseSettings(Group):
 class LimbicSettings(UseSettings):
     """How much use counts where entities, and with `recall.limbic` facts, are ranked (S0-26)."""
 
-    importance_weight: float = Field(
-        0.5, ge=0.0, le=100.0, description="What an importance of 1 adds to a score, as a share of it (S0-26)."
+    importance_weight: Weight = Field(
+        0.5, description="What an importance of 1 adds to a score, as a share of it (S0-26)."
     )
-    company_weight: float = Field(
-        0.01,
-        ge=0.0,
-        le=100.0,
-        description="What it adds to a score to have been read together with others that are found (S0-26).",
+    company_weight: Weight = Field(
+        0.01, description="What it adds to a score to have been read together with others that are found (S0-26)."
     )
 
 
 class AspectWeights(Group):
     """How much each measure counts in the score of an aspect, beside the others: what matters is their shares."""
 
-    facts: float = Field(0.40, ge=0.0, le=100.0, description="How many facts there are.")
-    entities: float = Field(0.25, ge=0.0, le=100.0, description="How many entities they are about.")
-    predicates: float = Field(0.20, ge=0.0, le=100.0, description="How many kinds of relations.")
-    confidence: float = Field(0.15, ge=0.0, le=100.0, description="How sure they are on average.")
+    facts: Weight = Field(0.40, description="How many facts there are.")
+    entities: Weight = Field(0.25, description="How many entities they are about.")
+    predicates: Weight = Field(0.20, description="How many kinds of relations.")
+    confidence: Weight = Field(0.15, description="How sure they are on average.")
 
     @model_validator(mode="after")
     def _some(self) -> Self:
@@ -305,10 +301,10 @@ class AspectWeights(Group):
 class AspectSaturation(Group):
     """From where on more of a measure adds nothing to the score of an aspect."""
 
-    facts: int = Field(25, ge=1, le=1_000_000_000, description="Facts that are enough.")
-    entities: int = Field(12, ge=1, le=1_000_000_000, description="Entities that are enough.")
-    predicates: int = Field(8, ge=1, le=1_000_000, description="Kinds of relations that are enough.")
-    confidence: float = Field(1.0, gt=0.0, le=1.0, description="Mean confidence that is enough.")
+    facts: Number = Field(25, description="Facts that are enough.")
+    entities: Number = Field(12, description="Entities that are enough.")
+    predicates: Number = Field(8, description="Kinds of relations that are enough.")
+    confidence: Share = Field(1.0, description="Mean confidence that is enough.")
 
 
 class AspectSettings(Group):
@@ -328,12 +324,12 @@ EdgeType = Literal["semantic", "temporal", "causal", "hierarchical", "co_occurre
 class SpreadSettings(Group):
     """Spreading activation: entities pass on what reaches them (SYNAPSE, S2-41 … S2-43)."""
 
-    decay_lambda: float = Field(0.85, gt=0.0, le=1.0, description="Share of the activation that a relation passes on.")
-    max_hops: int = Field(3, ge=1, le=20, description="How often activation is passed on.")
+    decay_lambda: Share = Field(0.85, description="Share of the activation that a relation passes on.")
+    max_hops: Few = Field(3, description="How often activation is passed on.")
     activation_threshold: Ratio = Field(0.1, description="Activation below which nothing is passed on or counted.")
     inhibition_threshold: Ratio = Field(0.8, description="An entity that is activated so much receives no more.")
-    max_activated_nodes: int = Field(
-        50, ge=1, le=1_000_000, description="Entities that stay active after each hop, the most activated ones."
+    max_activated_nodes: Number = Field(
+        50, description="Entities that stay active after each hop, the most activated ones."
     )
     seed_activation: Literal["uniform", "hybrid"] = Field(
         "uniform",
@@ -354,22 +350,19 @@ class SpreadSettings(Group):
 class WalkSettings(Group):
     """How recall follows relations from the entities that a query names (S2-26 … S2-35)."""
 
-    seeds: int = Field(10, ge=1, le=1000, description="Entities of the query at which walks begin.")
-    max_hops: int = Field(2, ge=0, le=20, description="Hops of a breadth-first walk (S2-30).")
+    seeds: Few = Field(10, description="Entities of the query at which walks begin.")
+    max_hops: FewOrNone = Field(2, description="Hops of a breadth-first walk (S2-30).")
     edge_types: tuple[EdgeType, ...] = Field(
         (), description="Kinds of relations that are followed; empty: all (S2-30)."
     )
-    temporal_decay_rate: float = Field(
-        0.0,
-        ge=0.0,
-        le=10.0,
-        description="How fast relations lose the boost, or the flow, that new ones have; 0: none (S2-35, S2-41).",
+    temporal_decay_rate: Rate = Field(
+        0.0, description="How fast relations lose the boost, or the flow, that new ones have; 0: none (S2-35, S2-41)."
     )
     seed_structural_weight: Ratio = Field(
         0.4, description="Weight of connections beside words in the score of a seed (S2-28)."
     )
-    seed_community_cap: int = Field(
-        3, ge=0, le=1_000_000, description="Seeds of one community; more are passed over; 0: no limit (S2-29)."
+    seed_community_cap: Count = Field(
+        3, description="Seeds of one community; more are passed over; 0: no limit (S2-29)."
     )
     similar_links: bool = Field(False, description="Also walk from an entity to those that are alike (S2-71).")
     recall_timeout_ms: int = Field(
@@ -387,8 +380,8 @@ class WalkSettings(Group):
 class RecallSettings(Group):
     """How recall searches and ranks."""
 
-    k: int = Field(10, ge=1, le=1000, description="Facts returned unless asked otherwise.")
-    expansion: int = Field(3, ge=1, le=50, description="Candidates per channel for each fact returned (S0-26).")
+    k: Few = Field(10, description="Facts returned unless asked otherwise.")
+    expansion: Few = Field(3, description="Candidates per channel for each fact returned (S0-26).")
     min_quality: Ratio = Field(
         0.0,
         description="Facts that the steward scored lower are not recalled once the learning period is over; 0: all "
@@ -399,17 +392,11 @@ class RecallSettings(Group):
         description="Whether relations of the entities that the query names are recalled too: breadth first, or by "
         "spreading activation.",
     )
-    graph_weight: float = Field(
-        0.3,
-        ge=0.0,
-        le=10.0,
-        description="What the strongest fact of a walk gains; others by their share of it. Words alone give 1.",
+    graph_weight: Rate = Field(
+        0.3, description="What the strongest fact of a walk gains; others by their share of it. Words alone give 1."
     )
-    rrf_k: int = Field(
-        60,
-        ge=1,
-        le=10_000,
-        description="k of reciprocal-rank fusion, 1 / (k + rank), where entities are searched (S0-26).",
+    rrf_k: Number = Field(
+        60, description="k of reciprocal-rank fusion, 1 / (k + rank), where entities are searched (S0-26)."
     )
     limbic: bool = Field(
         False,
@@ -423,24 +410,19 @@ class RecallSettings(Group):
     others_weight: Ratio = Field(
         0.8, description="What a fact about somebody else counts where the question names people. 1 changes nothing."
     )
-    history_limit: int = Field(
-        100, ge=1, le=1_000_000, description="Versions that a history tells unless asked otherwise, the latest (S2-38)."
+    history_limit: Number = Field(
+        100, description="Versions that a history tells unless asked otherwise, the latest (S2-38)."
     )
-    uncertain_limit: int = Field(
-        3,
-        ge=0,
-        le=1000,
-        description="So many are told where nothing is known of two entities, the most probable; 0: none (S2-69).",
+    uncertain_limit: FewOrNone = Field(
+        3, description="So many are told where nothing is known of two entities, the most probable; 0: none (S2-69)."
     )
     use: LimbicSettings = LimbicSettings.as_field(
         "How much it counts that entities are read often, lately and together (S0-24 … S0-26)."
     )
     aspects: AspectSettings = AspectSettings.as_field("How well each is known (S3-18).")
     walk: WalkSettings = WalkSettings.as_field("How relations are followed.")
-    held_mb: int = Field(
+    held_mb: Count = Field(
         320,
-        ge=0,
-        le=1_000_000,
         description="Megabytes of messages and facts up to which a namespace is read into memory and answers from "
         "there, some 100,000 facts; their vectors lie in a temporary file. A larger one is asked by its indexes; 0: "
         "every one.",

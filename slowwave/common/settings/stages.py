@@ -7,7 +7,26 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from .base import DecidingSettings, GateSettings, Group, LanguageSettings, Ratio, UseSettings, WritingSettings
+from .base import (
+    AtOnce,
+    Count,
+    Days,
+    DaysOrNone,
+    DecidingSettings,
+    Few,
+    FewOrNone,
+    GateSettings,
+    Group,
+    LanguageSettings,
+    Number,
+    Rate,
+    Ratio,
+    Seconds,
+    Share,
+    UseSettings,
+    Weight,
+    WritingSettings,
+)
 
 
 class EvaluateSettings(Group):
@@ -66,17 +85,12 @@ class BeliefSettings(Group):
         0.85, ge=0.5, le=1.0, description="Probability at which a belief becomes a candidate."
     )
     min_entry: Ratio = Field(0.3, description="Probability below which a statement is not even held (S2-64).")
-    decay_rate: float = Field(
-        0.0, ge=0.0, le=10.0, description="Probability is divided by 1 + days times this (S2-66)."
+    decay_rate: Rate = Field(0.0, description="Probability is divided by 1 + days times this (S2-66).")
+    max_pending: Number = Field(
+        1000, description="So many are held; the one updated longest ago is dropped first (S2-68)."
     )
-    max_pending: int = Field(
-        1000, ge=1, le=10_000_000, description="So many are held; the one updated longest ago is dropped first (S2-68)."
-    )
-    max_per_group: int = Field(
-        10,
-        ge=1,
-        le=100_000,
-        description="So many of one subject and relation are held; the least probable is dropped first (S2-68).",
+    max_per_group: Number = Field(
+        10, description="So many of one subject and relation are held; the least probable is dropped first (S2-68)."
     )
 
     @model_validator(mode="after")
@@ -114,35 +128,28 @@ class MergeSettings(Group):
         description="Cosine from which facts are merged without a model where every guard agrees; the guards demand "
         "the same statement, so this only says which pairs are shown to them (§6.2).",
     )
-    max_existing_matches: int = Field(10, ge=1, le=100, description="Facts that each new one is compared with (S1-02).")
+    max_existing_matches: Few = Field(10, description="Facts that each new one is compared with (S1-02).")
     max_cluster_size: int = Field(
         12, ge=2, le=100, description="Facts of a cluster; larger ones are cut before pairs are chosen in them (S1-03)."
     )
-    pairwise_max_batch: int = Field(
-        20, ge=0, le=10_000, description="So many new facts are compared pair by pair, more in clusters (S1-14)."
+    pairwise_max_batch: FewOrNone = Field(
+        20, description="So many new facts are compared pair by pair, more in clusters (S1-14)."
     )
     rerank: bool = Field(False, description="Look at more neighbours and keep those that share most words too (S1-12).")
-    rerank_multiplier: int = Field(
-        3, ge=1, le=20, description="How many times as many neighbours are looked at (S1-12)."
-    )
+    rerank_multiplier: Few = Field(3, description="How many times as many neighbours are looked at (S1-12).")
     ask_model: bool = Field(
         True,
         description="Let a model, where there is one, judge which pairs say the same, which of two facts updates or "
         "corrects the other, and which clash (S1-05, S2-59).",
     )
-    pairs_per_fact: float = Field(
+    pairs_per_fact: Weight = Field(
         0.35,
-        ge=0.0,
-        le=100.0,
         description="Pairs that a model judges for each fact that is looked at, on average; the best four of a fact at "
         "most, and always as many as fill one call.",
     )
-    per_call: int = Field(20, ge=1, le=50, description="Pairs of facts that one model call judges.")
-    cluster_concurrency: int = Field(
-        4,
-        ge=1,
-        le=64,
-        description="Calls in flight at once; within `ingest` that of its language model counts (S1-05).",
+    per_call: Few = Field(20, description="Pairs of facts that one model call judges.")
+    cluster_concurrency: AtOnce = Field(
+        4, description="Calls in flight at once; within `ingest` that of its language model counts (S1-05)."
     )
     artifacts: ArtifactSettings = ArtifactSettings.as_field("Documents.")
 
@@ -164,23 +171,14 @@ class StewardSettings(DecidingSettings):
     grace_period_hours: float = Field(
         24.0, ge=0.0, le=87_600.0, description="Hours; younger facts are never pruned (S4-07)."
     )
-    decay_half_days: float = Field(
-        90.0, gt=0.0, le=36_500.0, description="Days in which the score of a worthy fact halves (S4-06)."
-    )
-    min_half_life_days: float = Field(
-        7.0, gt=0.0, le=36_500.0, description="Days in which the score of a worthless fact halves (S4-06)."
-    )
+    decay_half_days: Days = Field(90.0, description="Days in which the score of a worthy fact halves (S4-06).")
+    min_half_life_days: Days = Field(7.0, description="Days in which the score of a worthless fact halves (S4-06).")
     merge_threshold: Ratio = Field(0.88, description="Cosine from which facts are merged, guards permitting (S4-08).")
-    merge_neighbors: int = Field(
-        5, ge=1, le=100, description="Nearest facts that each new one is compared with (S4-08)."
+    merge_neighbors: Few = Field(5, description="Nearest facts that each new one is compared with (S4-08).")
+    merge_scan: Count = Field(
+        0, description="New facts of a sweep, oldest first; the rest comes next time; 0: all (S4-08)."
     )
-    merge_scan: int = Field(
-        0,
-        ge=0,
-        le=1_000_000_000,
-        description="New facts of a sweep, oldest first; the rest comes next time; 0: all (S4-08).",
-    )
-    batch_size: int = Field(500, ge=1, le=100_000, description="Facts that are pruned in one commit.")
+    batch_size: Number = Field(500, description="Facts that are pruned in one commit.")
     learning_events: int = Field(
         50,
         ge=-1_000_000,
@@ -196,24 +194,16 @@ class StewardSettings(DecidingSettings):
 class DecaySettings(DecidingSettings):
     """What moves out of the way (S2-51 … S2-54, S2-73)."""
 
-    expired_edge_retention_days: float = Field(
+    expired_edge_retention_days: DaysOrNone = Field(
         90.0,
-        ge=0.0,
-        le=36_500.0,
         description="What the store stopped believing longer ago moves to the archive, and entities of which nothing "
         "is known and which nobody mentioned for so long (S2-51, S2-52).",
     )
-    max_entities: int = Field(
-        0,
-        ge=0,
-        le=1_000_000_000,
-        description="Entities that are kept; the least connected ones go first; 0: no limit (S2-53).",
+    max_entities: Count = Field(
+        0, description="Entities that are kept; the least connected ones go first; 0: no limit (S2-53)."
     )
-    link_weight_decay_lambda: float = Field(
-        0.95,
-        gt=0.0,
-        le=1.0,
-        description="Factor by which links weaken per interval without a recall; 1: not at all (S2-73).",
+    link_weight_decay_lambda: Share = Field(
+        0.95, description="Factor by which links weaken per interval without a recall; 1: not at all (S2-73)."
     )
     link_weight_decay_interval_secs: float = Field(
         86_400.0, gt=0.0, le=315_360_000.0, description="Seconds of that interval (S2-73)."
@@ -225,14 +215,12 @@ class DecaySettings(DecidingSettings):
 class CommunitySettings(WritingSettings):
     """How communities are found and summarised (S2-45 … S2-50)."""
 
-    max_prompt_bytes: int = Field(
+    max_prompt_bytes: Count = Field(
         8192,
-        ge=0,
-        le=1_000_000,
         description="Communities share a prompt up to here; one that needs more is cut; 0: no summaries, else at least "
         "512 (S2-48).",
     )
-    concurrency: int = Field(4, ge=1, le=64, description="Prompts in flight at once (S2-48).")
+    concurrency: AtOnce = Field(4, description="Prompts in flight at once (S2-48).")
     llm: LanguageSettings = LanguageSettings.as_field("Who summarises.")
     gate: GateSettings = GateSettings.as_field("Taken back if recall got worse.")
 
@@ -252,36 +240,23 @@ class CommunitySettings(WritingSettings):
 class NoiseSettings(Group):
     """What is refused before it is stored as knowledge (SEMANTICS S4-11 … S4-20, S2-22)."""
 
-    min_assistant_chars: int = Field(
-        80,
-        ge=0,
-        le=1_000_000,
-        description="Characters; shorter messages of an assistant are refused; 0 switches this off (S4-13).",
+    min_assistant_chars: Count = Field(
+        80, description="Characters; shorter messages of an assistant are refused; 0 switches this off (S4-13)."
     )
     content_gate: Ratio = Field(
         0.35, description="Messages that score lower against the noise prototypes are refused (S4-15)."
     )
-    exchange_window: int = Field(
-        50, ge=0, le=1000, description="How many accepted exchanges a new one is compared with; 0: none (S4-14)."
+    exchange_window: FewOrNone = Field(
+        50, description="How many accepted exchanges a new one is compared with; 0: none (S4-14)."
     )
-    min_chunk_chars: int = Field(
-        40, ge=0, le=1_000_000, description="Characters; shorter document passages are refused (S4-19)."
-    )
+    min_chunk_chars: Count = Field(40, description="Characters; shorter document passages are refused (S4-19).")
     min_alnum_ratio: Ratio = Field(0.40, description="Smallest share of letters and digits in a passage (S4-19).")
-    rejection_capacity: int = Field(
-        500, ge=1, le=1_000_000, description="Size of the ring that teaches the noise prototypes (S4-18)."
-    )
-    rebuild_every: int = Field(
-        25, ge=1, le=1_000_000, description="Teaching refusals after which the prototypes are rebuilt (S4-18)."
-    )
-    max_learned: int = Field(
-        150, ge=0, le=1_000_000, description="Newest refusals that become noise prototypes (S4-18)."
-    )
-    noise_top_k: int = Field(3, ge=1, le=1000, description="Noise prototypes averaged in the score (S4-16).")
+    rejection_capacity: Number = Field(500, description="Size of the ring that teaches the noise prototypes (S4-18).")
+    rebuild_every: Number = Field(25, description="Teaching refusals after which the prototypes are rebuilt (S4-18).")
+    max_learned: Count = Field(150, description="Newest refusals that become noise prototypes (S4-18).")
+    noise_top_k: Few = Field(3, description="Noise prototypes averaged in the score (S4-16).")
     topic_boundary: Ratio = Field(0.65, description="Cosine of neighbours below which a new topic begins (S4-22).")
-    max_group_chars: int = Field(
-        2048, ge=1, le=100_000_000, description="Characters after which a new group begins anyway (S4-22)."
-    )
+    max_group_chars: Number = Field(2048, description="Characters after which a new group begins anyway (S4-22).")
     acknowledgements: tuple[str, ...] = Field(
         (), description="Replies that say nothing by themselves, beside the built-in ones (S4-11)."
     )
@@ -298,7 +273,7 @@ class SurpriseSettings(Group):
 
     enabled: bool = Field(False, description="Skip messages that tell nothing new.")
     threshold: Ratio = Field(0.3, description="Surprise below which a message is skipped.")
-    max_skip_turns: int = Field(5, ge=1, le=1_000_000, description="Skips in a row before one is forced through.")
+    max_skip_turns: Number = Field(5, description="Skips in a row before one is forced through.")
 
 
 class LinkSettings(Group):
@@ -306,21 +281,16 @@ class LinkSettings(Group):
 
     enabled: bool = Field(False, description="Link entities whose descriptions are alike.")
     similarity: Ratio = Field(0.85, description="Cosine from which two entities are linked.")
-    top_k: int = Field(10, ge=1, le=100, description="Links of an entity, to the nearest ones.")
-    timeout_s: float = Field(
-        5.0, gt=0.0, le=600.0, description="Seconds for the whole pass; what was found by then is kept."
-    )
+    top_k: Few = Field(10, description="Links of an entity, to the nearest ones.")
+    timeout_s: Seconds = Field(5.0, description="Seconds for the whole pass; what was found by then is kept.")
 
 
 class ExtractSettings(Group):
     """How messages become candidate facts (S2-16 … S2-25)."""
 
     enabled: bool = Field(True, description="Off: messages are stored and searched, no facts.")
-    window_messages: int = Field(
-        56,
-        ge=1,
-        le=200,
-        description="New messages of people in one call; an assistant's are shown beside them and do not count.",
+    window_messages: Few = Field(
+        56, description="New messages of people in one call; an assistant's are shown beside them and do not count."
     )
     window_tokens: int = Field(
         3000, ge=100, le=100_000, description="A window is closed before what people say in it grows beyond this."
@@ -330,13 +300,11 @@ class ExtractSettings(Group):
         description="On: a window also ends where the topic turns or gets too long, by noise.topic_boundary and "
         "noise.max_group_chars (S4-22). More calls, each about less.",
     )
-    context_messages: int = Field(4, ge=0, le=50, description="Earlier messages shown but not extracted (S2-17).")
-    max_entities_per_message: int = Field(
-        10, ge=0, le=1000, description="Entities of a message; more are dropped (S2-18)."
-    )
-    max_facts_per_message: int = Field(15, ge=0, le=1000, description="Facts of a message; more are dropped (S2-18).")
-    max_outline_lines: int = Field(
-        12, ge=0, le=50, description="Lines of the outline of a window, which a model writes; 0: it writes none."
+    context_messages: FewOrNone = Field(4, description="Earlier messages shown but not extracted (S2-17).")
+    max_entities_per_message: FewOrNone = Field(10, description="Entities of a message; more are dropped (S2-18).")
+    max_facts_per_message: FewOrNone = Field(15, description="Facts of a message; more are dropped (S2-18).")
+    max_outline_lines: FewOrNone = Field(
+        12, description="Lines of the outline of a window, which a model writes; 0: it writes none."
     )
     language: Literal["", "en", "es", "de", "fr", "pt", "it", "nl", "zh", "ja", "ko", "ru"] = Field(
         "",
@@ -344,11 +312,9 @@ class ExtractSettings(Group):
         "where labels.locale is es.",
     )
     chunk_tokens: int = Field(500, ge=50, le=8000, description="Tokens per document passage (S3-01).")
-    chunk_overlap: int = Field(50, ge=0, le=1000, description="Tokens that neighbouring passages share.")
+    chunk_overlap: FewOrNone = Field(50, description="Tokens that neighbouring passages share.")
     batch_messages: int = Field(2000, ge=1, le=50_000, description="Messages that are committed together.")
-    max_attempts: int = Field(
-        3, ge=1, le=20, description="Failed extractions of a message before it is given up (S2-25)."
-    )
+    max_attempts: Few = Field(3, description="Failed extractions of a message before it is given up (S2-25).")
     since: datetime | None = Field(None, description="Only messages said at or after this time; empty: from the first.")
     until: datetime | None = Field(None, description="Only messages said before this time; empty: to the last.")
     limit: int | None = Field(
@@ -364,10 +330,8 @@ class ExtractSettings(Group):
         description="Also messages that are kept as quotations because no model was there; what is read replaces them.",
     )
     note_linking: LinkSettings = LinkSettings.as_field("Entities whose descriptions are alike.")
-    community_refresh_interval: int = Field(
+    community_refresh_interval: Count = Field(
         100,
-        ge=0,
-        le=1_000_000_000,
         description="Each time so many more messages were extracted, communities are due to be found anew; 0: never "
         "(S2-45).",
     )

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import polars as pl
 
-from slowwave.common.comparison.similarity import Vectors, top_of
+from slowwave.common.comparison.similarity import Vectors
 from slowwave.common.lexicon.statement_words import MONTHS
 from slowwave.common.text import prose, sentences, word_set
 from slowwave.common.words import subject_words
@@ -124,10 +124,10 @@ def _in_scope(
         usual = np.sort(scores, axis=1)[:, -min(STANDS_OUT, len(ids))]
         best = np.sort(scores - usual[:, None], axis=0)[-CLAIMS_THAT_COUNT:].mean(axis=0)
         best[(ids == name).to_numpy()] = -np.inf
-        places, values = top_of(best[None], min(k, int(np.isfinite(best).sum())))
+        places = np.argsort(-best, kind="stable")[: min(k, int(np.isfinite(best).sum()))]
         yield pl.DataFrame(
-            {"id": name, "candidate_id": ids.gather(places[0]), "place": np.arange(1, len(places[0]) + 1),
-             "score": values[0]}, schema=CANDIDATES, strict=False,
+            {"id": name, "candidate_id": ids.gather(places), "place": np.arange(1, len(places) + 1),
+             "score": best[places]}, schema=CANDIDATES, strict=False,
         )  # fmt: skip
 
 

@@ -198,7 +198,7 @@ def _broken(items: Items, foreign: Foreign) -> AuditFinding:
 
 
 def compare(items: Items, merge: MergeSettings, resolve: float) -> tuple[AuditFinding, AuditFinding, AuditFinding]:
-    """Duplicates word for word, duplicates in other words, and contradictions, among what holds."""
+    """Duplicates word for word, duplicates in nearly the same words, and contradictions, among what holds."""
     live = items.rows.filter("holds")
     same = live.select("row", first=pl.col("row").min().over("about", "words", "target")).filter(
         pl.col("row") != pl.col("first")
@@ -213,7 +213,7 @@ def compare(items: Items, merge: MergeSettings, resolve: float) -> tuple[AuditFi
     lines = [f"{kind}: {text}" for kind, text in zip(against["kind"].head(EXAMPLES), opposed, strict=True)]
     return (
         items.finding("exact_duplicates", "Said before, word for word", same["row"], of, total, first),
-        items.finding("near_duplicates", "Said before, in other words", alike["b"], of, total, others),
+        items.finding("near_duplicates", "Said before, in nearly the same words", alike["b"], of, total, others),
         items.finding("contradictions", "Contradicts an earlier item", against["b"], of, total, lines, kinds=kinds),
     )
 
