@@ -183,7 +183,7 @@ def retire(
     from recall.entities import find_entity
     from recall.proposals import summary_of
     from tasks.people.observations import retire as let_go
-    from tasks.people.review_runs import leave_deletion
+    from tasks.people.review import leave_deletion
 
     meant = find_entity(place.store().snapshot(), datetime.now(UTC), entity)
     run = place.run("retire")

@@ -101,7 +101,7 @@ def _shortened(title: str, columns: Sequence[str], cells: Cells, limit: int, eve
 
 
 def _way_on(story: ProposalStory) -> Iterator[RenderableType]:
-    from tasks.people.review_runs import what_to_do
+    from tasks.people.review import what_to_do
 
     name = short_id(story.proposal.id)
     if not story.stale:
@@ -228,7 +228,7 @@ def review_modify(
     """Replace a proposed split or deletion by a modified one, which needs its own approval."""
     from recall.proposals import proposal_named
     from slowwave.review.proposals import renamed, without
-    from tasks.people.review_runs import modified
+    from tasks.people.review import modified
 
     if not rename and not leave:
         raise UnusableInput("Nothing was changed.", "Give --rename OLD=NEW or --leave OBSERVATION.")
@@ -259,7 +259,7 @@ def _chosen(
     place: Place, ids: list[str] | None, every: bool, action: str | None, risky: bool, yes: bool, as_json: bool
 ) -> tuple[Run, list[str]]:
     """The run, and which proposals are meant; those with a risk are never meant by --all alone."""
-    from tasks.people.review_runs import waiting
+    from tasks.people.review import waiting
 
     if every == bool(ids):
         raise UnusableInput(
@@ -299,7 +299,7 @@ def _ask_about(run: Run, ids: Sequence[str]) -> None:
 
 
 def _decide(run: Run, ids: Sequence[str], choice: Choice, by: str | None, note: str) -> Shown:
-    from tasks.people.review_runs import decide, with_ways_on
+    from tasks.people.review import decide, with_ways_on
 
     person = _person(by)
     done = with_ways_on(run, decide(run, ids, choice, person, note)) if ids else ()

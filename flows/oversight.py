@@ -29,8 +29,8 @@ from tasks.people.reporting import (
     undo_run,
     with_waiting,
 )
+from tasks.people.review import apply_verdicts, with_ways_on
 from tasks.people.review_forms import answered, can_ask, frozen, nobody_to_ask, publish_decided
-from tasks.people.review_runs import apply_verdicts, with_ways_on
 from tasks.runtime.engine import flow
 from tasks.runtime.retrying import ONCE
 from tasks.runtime.runs import existing_run, new_run, recorded

@@ -103,7 +103,7 @@ def settled(ctx: Agent, proposal: Proposal, answer: ElicitationResult[Decision])
 
 
 def _decide(memory: OpenMemory, id_: str, decision: Literal["approve", "reject"], person: Person, note: str) -> None:
-    from tasks.people.review_runs import decide
+    from tasks.people.review import decide
 
     decide(memory.place.run("review"), [id_], decision, person, note)
 

@@ -26,8 +26,7 @@ from slowwave.common.errors import UndoRefused, UnknownName, UnusableInput
 from slowwave.common.types.stories import Line, changed_lines
 from slowwave.review.proposals import Person, renamed, without
 from tasks.people.reporting import take_back
-from tasks.people.review import Choice, DecidedProposal
-from tasks.people.review_runs import decide, modified, what_to_do, with_ways_on
+from tasks.people.review import Choice, DecidedProposal, decide, modified, what_to_do, with_ways_on
 
 from .access import Values, flag, text
 from .site import Site

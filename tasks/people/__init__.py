@@ -1,7 +1,6 @@
 """What people decide, add and forget:
 
-- `review`: a yes or no to proposals is carried out
-- `review_runs`: the same as a run of its own
+- `review`: a yes or no to proposals is carried out, within a run or as a run of its own
 - `review_forms`: the form of a review in the Prefect UI
 - `observations`: a statement is added or retired
 - `splitting`: an entity becomes several, by topic

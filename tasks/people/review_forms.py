@@ -19,8 +19,7 @@ from tasks.runtime.engine import is_inline, log
 from tasks.runtime.run_pages import markdown_table, plain_text, show_page
 from tasks.runtime.runs import Run, existing_store
 
-from .review import Choice, DecidedProposal
-from .review_runs import waiting
+from .review import Choice, DecidedProposal, waiting
 
 if TYPE_CHECKING:
     from prefect.input import RunInput

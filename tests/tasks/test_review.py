@@ -48,9 +48,8 @@ from storage.tables import TABLES
 from storage.undo import undo
 from tasks.people.forgetting import find_subject, forget
 from tasks.people.observations import propose_deletion
-from tasks.people.review import Choice, approve, approve_for_later, reject
+from tasks.people.review import Choice, apply_verdicts, approve, approve_for_later, decide, reject, with_ways_on
 from tasks.people.review_forms import form_of, verdicts_in
-from tasks.people.review_runs import apply_verdicts, decide, with_ways_on
 from tasks.runtime.runs import Run, existing_run, store_of
 from tasks.runtime.writing import proposing
 
@@ -177,7 +176,7 @@ def test_the_ledger_tells_who_said_yes_or_no_to_what_through_which_door(memory: 
     told = {(row["action"], row["approved_by"], row["proposal_id"]) for row in ledger.to_dicts()}
     assert told == {("archive", "Ana", yes.id), ("approve", "Ana", yes.id), ("reject", "Ben", no.id)}
     [reason] = ledger.filter(pl.col("action") == "approve")["reason"]
-    assert reason.startswith("Ana said yes to: Let “Marta drinks rooibos tea.” go")
+    assert reason.startswith("Ana said yes to: “Marta drinks rooibos tea.” leaves recall")
     assert "cold by now" in reason
     decided = one_of(memory, yes.id)
     assert (decided.decider, decided.door, decided.decided_at) == ("Ana", "terminal", T2)
@@ -431,7 +430,9 @@ def test_stored_text_is_only_text_on_the_page() -> None:
 def test_without_prefect_the_flow_says_what_waits_and_where_to_decide(made: Path) -> None:
     told = asyncio.run(review(store=str(made), limit=2))
     assert told["state"] == "completed"
-    assert [each["title"] for each in told["waiting"]] == [f"Let “Marta {SAID[n]}” go" for n in (0, 1)]
+    assert [each["title"] for each in told["waiting"]] == [
+        f"“Marta {SAID[n]}” leaves recall, kept in the archive." for n in (0, 1)
+    ]
     assert "slowwave review list" in told["note"]
     assert asyncio.run(review(store=str(made), action="split"))["note"] == "Nothing waits."
     assert rows(made, "runs", "flow = 'review'").is_empty()

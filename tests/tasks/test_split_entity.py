@@ -31,8 +31,7 @@ from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
 from tasks.nightly.groups import refreshed_aspects
-from tasks.people.review import reject
-from tasks.people.review_runs import decide
+from tasks.people.review import decide, reject
 from tasks.people.splitting import SplitDone, propose, propose_split, split_done, split_entity
 from tasks.runtime.runs import Counts, Run, new_run, recorded
 
