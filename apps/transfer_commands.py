@@ -110,11 +110,11 @@ def audit(
     report = audit_export(path, place.settings, system, stale_days=stale_days)
     yield report
     rows = [(each.title, each.count, f"{each.rate:.1%}", f"of {each.total} {each.of}") for each in report.findings]
-    yield table(report.title, ("finding", "count", "rate", "of how many"), rows)
+    title = f"{report.path}: {report.items} items about {report.entities} entities, an export of {report.system}"
+    yield table(title, ("finding", "count", "rate", "of how many"), rows)
     for each in report.findings:
         if each.examples:
-            kinds = ", ".join(f"{kind} {count}" for kind, count in (each.kinds or {}).items())
-            yield table(each.title, ("where", "example"), [(e.place, e.text) for e in each.examples], kinds)
+            yield table(each.title, ("where", "example"), [(e.place, e.text) for e in each.examples])
 
 
 def export(
