@@ -16,7 +16,7 @@ from slowwave.common.records import REDUNDANT
 from slowwave.common.text import short_id
 from slowwave.common.types import Chain, Decided, Entity, Mention, Pair, Provenance, Story, Version
 from slowwave.common.types.stories import MOST, clipped
-from slowwave.common.validity import MAX_CHAIN, Moment, as_known, oldest_first
+from slowwave.common.validity import Moment, as_known, oldest_first
 from slowwave.lifecycle.pruning_and_eviction import REREAD
 from storage.rows import quoted
 from storage.snapshots import Snapshot
@@ -53,13 +53,12 @@ def history_of(
 
 def chain_of(snapshot: Snapshot, fact_id: str, moment: Moment) -> Chain:
     """The chain of replacements that a fact belongs to, oldest first: at most 64 facts, each once (T35)."""
-    steps, is_cut = _steps(snapshot, fact_id)
-    order = oldest_first(fact_id, steps)
+    order = oldest_first(fact_id, [step[:2] for step in _lineage(snapshot, [fact_id])])
     rows = stored(snapshot, ALL, order.ids, columns=SHOWN)
     if fact_id not in rows["id"]:
         raise UnknownName("fact", fact_id, [])
     rows = pl.DataFrame({"id": order.ids}).join(rows, on="id", how="inner", maintain_order="left")
-    return Chain(_versions(snapshot, rows, moment), order.has_circle, is_cut or order.is_cut)
+    return Chain(_versions(snapshot, rows, moment), order.has_circle, order.is_cut)
 
 
 def _says(column: str, words: str) -> pl.Expr:
@@ -72,32 +71,6 @@ def _known(snapshot: Snapshot, rows: pl.DataFrame, t: datetime) -> pl.DataFrame:
     wide = pl.concat([rows, winners]).unique("id", keep="first", maintain_order=True)
     closed = snapshot.by_ids("decisions", rows["id"], LEARNED, key="subject_id")
     return as_known(wide, t, ends_of(closed)).join(rows.select("id"), on="id", how="semi", maintain_order="left")
-
-
-def _steps(snapshot: Snapshot, fact_id: str) -> tuple[list[tuple[str, str]], bool]:
-    """All (old, new) that lead to or from a fact, by lineage and both pointers; and whether there are more."""
-    found: set[tuple[str, str]] = set()
-    seen: set[str] = set()
-    fresh = {fact_id}
-    while fresh and len(seen) < MAX_CHAIN:
-        seen |= fresh
-        found |= _steps_at(snapshot, sorted(fresh))
-        fresh = {name for step in found for name in step} - seen
-    return sorted(found), bool(fresh)
-
-
-def _steps_at(snapshot: Snapshot, ids: list[str]) -> set[tuple[str, str]]:
-    """The steps that touch these facts."""
-    old_new = ("old_id", "new_id")
-    lineage = [snapshot.by_ids("lineage", ids, old_new, key=key) for key in old_new]
-    pointers = [
-        stored(snapshot, ALL, ids, (key,), ("id", "replaced_by", "supersedes_id"))
-        for key in ("id", "replaced_by", "supersedes_id")
-    ]
-    rows = pl.concat(pointers)
-    forward = rows.select(old_id="id", new_id="replaced_by")
-    back = rows.select(old_id="supersedes_id", new_id="id")
-    return {*pl.concat([*lineage, forward, back]).drop_nulls().iter_rows()}
 
 
 def _versions(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> tuple[Version, ...]:
@@ -400,16 +373,14 @@ def _artifacts(snapshot: Snapshot, facts: list[str]) -> tuple[tuple[str, str], .
 
 def _evidence(snapshot: Snapshot, facts: list[str]) -> tuple[Provenance, ...]:
     rows = snapshot.by_ids("fact_evidence", facts, key="fact_id")
-    messages = snapshot.by_ids("messages", rows["message_id"], ["id", "conversation_id", "message_id"])
-    both = rows.join(messages, left_on="message_id", right_on="id", how="left", suffix="_said").sort(
-        "occurred_at", "id"
-    )
-    return tuple(
-        Provenance(
-            r["conversation_id"] or "", r["message_id_said"] or r["message_id"], r["quote"] or "", r["occurred_at"]
-        )
-        for r in both.to_dicts()
-    )
+    columns = ["id", "conversation_id", "message_id"]
+    messages = snapshot.by_ids("messages", rows["message_id"], columns).rename({"message_id": "name"})
+    both = rows.join(messages, left_on="message_id", right_on="id", how="left").sort("occurred_at", "id")
+    shown = both.select(
+        pl.col("conversation_id").fill_null(""), pl.coalesce("name", "message_id"), pl.col("quote").fill_null(""),
+        "occurred_at",
+    )  # fmt: skip
+    return tuple(Provenance(*row) for row in shown.iter_rows())
 
 
 def _own_words(snapshot: Snapshot, fact: Mapping[str, Any]) -> tuple[Provenance, ...]:
@@ -421,19 +392,23 @@ def _own_words(snapshot: Snapshot, fact: Mapping[str, Any]) -> tuple[Provenance,
     )
 
 
-def _lineage(snapshot: Snapshot, facts: list[str]) -> list[tuple[str, str, str]]:
-    """All steps of replacement that lead to or from the facts, in both directions, to the end of each chain."""
-    steps: dict[str, tuple[str, str, str]] = {}
+def _lineage(snapshot: Snapshot, facts: Sequence[str]) -> list[tuple[str, str, str]]:
+    """(old, new, reason) of all steps of replacement to or from the facts, to the end of each chain.
+
+    A step that only the pointers of facts tell has no reason.
+    """
+    steps: dict[tuple[str, str], str] = {}
     seen: set[str] = set()
-    while fresh := sorted(set(facts) - seen):
-        seen |= set(fresh)
-        rows = pl.concat(
-            [snapshot.by_ids("lineage", fresh, key="old_id"), snapshot.by_ids("lineage", fresh, key="new_id")]
-        )
-        for row in rows.to_dicts():
-            steps[row["id"]] = (row["old_id"], row["new_id"], row["reason"])
-        facts = [fact for step in steps.values() for fact in step[:2]]
-    return sorted(steps.values())
+    while fresh := sorted({*facts, *(fact for step in steps for fact in step)} - seen):
+        seen |= {*fresh}
+        keys = ("id", "replaced_by", "supersedes_id")
+        rows = stored(snapshot, ALL, fresh, keys, keys)
+        pointers = [rows.select("id", "replaced_by"), rows.select("supersedes_id", "id")]
+        steps |= dict.fromkeys((pair for part in pointers for pair in part.drop_nulls().iter_rows()), "")
+        for key in ("old_id", "new_id"):
+            found = snapshot.by_ids("lineage", fresh, ("old_id", "new_id", "reason"), key=key)
+            steps |= {(old, new): reason for old, new, reason in found.iter_rows()}
+    return sorted((*step, reason) for step, reason in steps.items())
 
 
 def _decisions(
