@@ -199,10 +199,7 @@ _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 def atlas_page(data: Mapping[str, Any]) -> str:
-    """The page that shows these data; see `recall.atlas.atlas_data`.
-
-    Stored text cannot break out of its place: as JSON it holds no markup signs, as markup it is escaped.
-    """
+    """The page that shows these data; stored text is JSON without markup signs, or escaped."""
     scripts, style = _scripts(), _read("atlas.css")
     environment = Environment(
         loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True

@@ -24,9 +24,9 @@ _WAS_TRUE = ("active", "superseded", "archived")
 
 
 def is_told() -> pl.Expr:
-    """Whether the map has a fact (status, valid_from, valid_to, replaced_by), from its beginning to its end.
+    """Whether the map has a fact (status, valid_from, valid_to, replaced_by) from its beginning to its end.
 
-    What was never true is not told, nor a wording that another one absorbed, which begins no later and ends as it does.
+    What was never true is not told, nor a wording that another one absorbed.
     """
     start, end = pl.col("valid_from"), pl.col("valid_to")
     is_absorbed = pl.col("replaced_by").is_not_null() & end.is_null()
@@ -61,9 +61,9 @@ class AtlasLimits:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The choice. `entities`: id, degree; `facts`: the columns of the choice with `s`, `t`, places of entities.
+    """`entities`: id, degree; `facts`: the choice with `s`, `t`, places of entities; `left_out` counts the rest.
 
-    `changes` are the seconds at which something began or ended in the whole store. `left_out` counts the rest.
+    `changes` are the seconds at which something began or ended in the whole store.
     """
 
     entities: pl.DataFrame
@@ -92,8 +92,8 @@ def chosen_facts(snapshot: Snapshot, now: datetime, limits: AtlasLimits) -> Chos
 def _believed(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
     """Every fact that was ever believed: whether it is `live`, and its ends as entities of today.
 
-    `s` is whom it is about and `o` the other end of a relation, or the first entity that it mentions; null where there
-    is none, or it is the same entity.
+    `s` is whom it is about, `o` the other end of a relation or the first entity that it mentions, null where there is
+    none.
     """
     rows = pl.concat([snapshot.frame(name, BELIEVED, _CHOICE) for name in ALL])
     merged = snapshot.frame("entities", "merged_into IS NOT NULL", ["id", "merged_into"])
@@ -133,9 +133,8 @@ def _placed(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
 def atlas_facts(snapshot: Snapshot, chosen: Chosen, limits: AtlasLimits) -> dict[str, Any]:
     """One column per property, in the order of the chosen facts; words that repeat are places in a list of their own.
 
-    `by` is the place of the fact that took this one's place, -1 where there is none or it is not shown. A fact is told
-    from `from` to `to`; `spans` has by place those that are never told, empty. `said` is by place what was said (where,
-    which message, who, when, the words), as much as the limits allow.
+    `by` is the place of the fact that took this one's place, or -1. `spans` has by place those that are never told,
+    empty; `said` by place what was said (where, which message, who, when, the words), within the limits.
     """
     ids = chosen.facts["id"]
     texts = pl.concat([snapshot.by_ids(name, ids, _TEXT) for name in ALL]).unique("id", keep="first")
@@ -229,9 +228,7 @@ def atlas_data(
 ) -> dict[str, Any]:
     """The newest state of a store: `entities` and `facts` in columns of equal length, the rest as lists of rows.
 
-    Entities are those with the most live relations; facts point at them by position, `s` and `t` (null where a fact is
-    about one entity alone). Times are whole seconds since 1970. `live` says what holds at `now`. `scoring`
-    says how aspects are scored.
+    Facts point at entities by position, `s` and `t` (null: about one entity alone). Times are whole seconds since 1970.
     """
     limits, snapshot = limits or AtlasLimits(), store.snapshot()
     chosen = chosen_facts(snapshot, now, limits)

@@ -44,8 +44,7 @@ def duplicates_of(
 ) -> DuplicateReport:
     """Pairs of live observations that look alike, flagged or not, and what they connect; raises for an unknown entity.
 
-    Observations are the live facts that are filed under the entity. At most `limit` pairs are listed; clusters are made
-    of all of them.
+    At most `limit` pairs are listed; clusters are made of all of them.
     """
     for given in (threshold, containment_threshold):
         if not 0.0 <= given <= 1.0:
@@ -121,11 +120,7 @@ READ_AT_ONCE = 20_000
 
 
 def scan_entities(snapshot: Reading, settings: SplitSettings, now: datetime) -> pl.DataFrame:
-    """SCANNED of every entity with a live observation: how full it is, and by which topics it could be split.
-
-    Topics (label and ids of the observations) are looked for where it is full enough for them to matter (S0-08). In
-    order of score, highest first, then of name and id.
-    """
+    """SCANNED of every entity with a live observation, highest score first: how full it is, and its topics (S0-08)."""
     counted = _counted(snapshot, settings, now)
     full = counted.filter(pl.col("count") >= settings.proactive_ratio * pl.col("threshold"))
     scored = [
@@ -196,10 +191,7 @@ def find_split_candidates(snapshot: Reading, settings: SplitSettings, now: datet
 
 
 def analyze_split(snapshot: Reading, settings: SplitSettings, now: datetime, name: str) -> TopicAnalysis:
-    """How full an entity is and what it is about; `UnknownName` for an unknown one (S0-12).
-
-    `name` is a whole name or alias, `name (type)`, or an id.
-    """
+    """How full an entity is and what it is about (S0-12); `name` is a whole name, alias, `name (type)` or id."""
     row = exact_row(snapshot, name)
     observations = observations_of(snapshot, row["id"], now)
     threshold = threshold_column(pl.Series([row["entity_type"]]), settings)[0]
@@ -222,8 +214,8 @@ def analyze_split(snapshot: Reading, settings: SplitSettings, now: datetime, nam
 def suggest_split(snapshot: Reading, settings: SplitSettings, now: datetime, name: str) -> SplitSuggestion:
     """How an entity could be split by topic; no splits, and why, where it need not be (S0-13).
 
-    An entity from `proactive_ratio` of its threshold on is split early where its topics are clearly apart (S0-16).
-    Topics of fewer than `min_topic_size` observations stay on the parent, and so does what is of no topic.
+    From `proactive_ratio` of its threshold on it is split early where its topics are clearly apart (S0-16). Topics of
+    fewer than `min_topic_size` observations stay on the parent.
     """
     seen = analyze_split(snapshot, settings, now, name)
     if not seen.is_distinct:

@@ -1,9 +1,6 @@
-"""Groups of what is known: aspects of a life, and communities of entities.
+"""Groups of what is known: aspects of a life (S3-18), and communities of entities.
 
-Aspects: how well each is known, and by which facts (S3-18, S3-19).
-
-There are two paths. `stored_aspects` reads what runs wrote down when they were done; `aspects` and `aspects_of` count
-the facts that are live at the moment of asking. The two may differ: a fact may have ended since, or come without a run.
+`stored_aspects` reads what runs wrote; `aspects` and `aspects_of` count what is live now. The two may differ (S3-19).
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ _STRENGTH = ("id", "confidence", "evidence_count", "valid_from")
 class AspectScore:
     """How well one aspect is known: a score of 0 to 100 and what it is made of; confidence is a mean in [0, 1].
 
-    `scored_at` is the time that it is true of; None for a stored score that no run has written yet.
+    `scored_at` is None for a stored score that no run has written yet.
     """
 
     aspect: Aspect
@@ -80,10 +77,7 @@ def aspects(reading: Reading, now: datetime, settings: AspectSettings = USUAL) -
 
 
 def stored_aspects(reading: Reading, settings: AspectSettings = USUAL) -> Profile:
-    """All fourteen aspects as the last run that changed them left them; where none has, nothing is known of any.
-
-    Runs write counts; these settings turn them into scores.
-    """
+    """All fourteen aspects as counted by the last run that changed them, scored by these settings."""
     rows = reading.frame("aspect_scores", columns=["id", *COUNTED, "scored_at"])
     by_slug = {row["id"]: row for row in rows.iter_rows(named=True)}
     return tuple(
@@ -100,7 +94,7 @@ def _stored(aspect: Aspect, row: Mapping[str, Any], settings: AspectSettings) ->
 def aspects_of(
     uri: str, namespaces: Sequence[str], now: datetime | None = None, settings: AspectSettings = USUAL
 ) -> Profiles:
-    """The aspects of these namespaces of a store, counted at `now`; together, what two of them hold counts once.
+    """The aspects of these namespaces of a store at `now`; together, what two of them hold counts once.
 
     Raises `UnknownName` for a namespace that is not there and `UnusableInput` where none is named.
     """
@@ -122,10 +116,9 @@ def scored(reading: Reading, now: datetime, settings: AspectSettings = USUAL) ->
 def facts_with_aspect(
     snapshot: Snapshot, slug: str, moment: Moment, limit: int
 ) -> tuple[int, tuple[RecalledFact, ...]]:
-    """How many live facts carry an aspect, and the strongest of them.
+    """How many live facts carry an aspect, and the strongest: by confidence and recalls (S2-33), evidence, then time.
 
-    A fact is strong by its confidence raised by recalls (S2-33), then by how many messages say it, then by how late it
-    began to hold. Raises `UnknownName` with the fourteen slugs for another word.
+    Raises `UnknownName` with the fourteen slugs for another word.
     """
     tags = snapshot.frame("fact_aspects", f"slug = {quoted(aspect_named(slug).slug)}", ["fact_id"])
     live = snapshot.frame("facts", live_sql(moment.now), list(_STRENGTH))
@@ -143,10 +136,7 @@ def facts_with_aspect(
 
 
 def scored_from(reading: Reading, now: datetime, ids: pl.Series | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """What aspects are scored from: the facts (TAGGED) that are live at `now`, and tags (fact_id, slug).
-
-    With `ids` of these facts only, with all their tags. Where nothing is tagged no fact is read.
-    """
+    """What aspects are scored from: the facts (TAGGED) that are live at `now`, or those of `ids`, and their tags."""
     tags, columns = ["fact_id", "slug"], list(TAGGED)
     if ids is not None:
         live = reading.by_ids("facts", ids, columns, where=live_sql(now))
@@ -190,7 +180,7 @@ def summarised_communities(snapshot: Snapshot, ids: Sequence[str] | pl.Series, n
     """The communities of these ids, with their summaries at `now`, in no particular order.
 
     Columns: id, name, summary (null where there is none to show), summarised_by, is_outdated, facts, aspects, and the
-    lists `member_ids` and `members` (names) of those that are listed. The name is of the first of them.
+    lists `member_ids` and `members` (names) of those that are listed.
     """
     rows = snapshot.by_ids("communities", ids, _COLUMNS)
     everyone = member_lists(rows).unique(["id", "community_id"], keep="first", maintain_order=True)

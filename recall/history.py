@@ -36,8 +36,8 @@ def history_of(
 ) -> tuple[Version, ...]:
     """All versions of what was known about a subject, the latest first, at most `limit`.
 
-    `words` must stand in the statement or in the canonical predicate, in any case of letters and literally; `relation`
-    is the canonical predicate itself; both may name a relation in Spanish (C8).
+    `words` stand literally, in any case, in the statement or the canonical predicate, `relation` is that predicate
+    (C8).
     """
     rows = stored(snapshot, ALL, [entity.id], ("subject_id",), SHOWN, _BELIEVED)
     if words:
@@ -92,10 +92,7 @@ def _versions(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> tuple[V
 
 
 def _endings(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> dict[str, tuple[str, str | None]]:
-    """Of facts that are over: the reason of the last decision that ended them, and the other fact it speaks of.
-
-    That one wording absorbed others is a decision about the one that stays.
-    """
+    """Of facts that are over: the reason of the last decision that ended them, and the other fact it speaks of."""
     over = rows.filter((pl.col("status") != "active") | pl.col("valid_to").is_not_null())
     about = pl.concat([over["id"], over["replaced_by"]]).drop_nulls()
     decisions = snapshot.by_ids("decisions", about, _DECIDED, key="subject_id").sort("at")
@@ -243,9 +240,9 @@ def run_named(snapshot: Snapshot, name: str) -> dict[str, Any]:
 
 
 def run_to_undo(snapshot: Snapshot, name: str) -> str:
-    """The id of the run that wrote whose id is, or alone begins with, `name`, or has that short form.
+    """The id of the run that wrote whose id is, or alone begins with, `name`, or its short form; else `name`.
 
-    What none begins with is returned as it is. Raises `UnknownName` where several begin like that.
+    Raises `UnknownName` where several begin like that.
     """
     wrote = snapshot.frame("commits", columns=["run_id", "kind"]).filter(~pl.col("kind").is_in(FOR_GOOD))
     known = wrote["run_id"].unique().sort().to_list()
@@ -259,10 +256,7 @@ def run_to_undo(snapshot: Snapshot, name: str) -> str:
 
 
 def _find(snapshot: Snapshot, name: str, kinds: Sequence[str] = _KINDS) -> tuple[str, dict[str, Any]]:
-    """The row of that id, or of an id that begins so, or whose short form is that.
-
-    Messages and conversations also by their own name, or the beginning of it.
-    """
+    """The row of that id, of an id that begins so or has that short form; some also by their own name."""
     wanted = [*dict.fromkeys("facts" if table in ALL else table for table in kinds)]
     for kind in wanted:
         names = _meaning(name)

@@ -31,10 +31,7 @@ TOP = 10
 
 
 def stats(store: Store, now: datetime) -> dict[str, Any]:
-    """The contract of `stats --json`: counts of messages, facts by status, entities, commits, and model costs.
-
-    `quoted` are the messages that are kept as quotations until a model reads them.
-    """
+    """The contract of `stats --json`; `quoted` are messages that are quotations until a model reads them."""
     snapshot = store.snapshot()
     calls = store.log("llm_calls", columns=["id", "created_at", "tokens_in", "tokens_out", "usd"])
     calls = calls.sort("created_at").unique("id", keep="last")  # an entry carries the cost of those before it
@@ -64,11 +61,7 @@ def _total(frame: pl.DataFrame, column: str) -> int:
 
 
 def quality(store: Store, settings: StewardSettings | None = None, min_quality: float | None = None) -> dict[str, Any]:
-    """What was refused, by gate with examples, the state of every message, and what recalls tell (COMMANDS S4).
-
-    `settings` say from how many recalls on, and below which score, the steward prunes; recall hides what is scored
-    below `min_quality`.
-    """
+    """What was refused, by gate with examples, the state of every message, and what recalls tell (COMMANDS S4)."""
     snapshot = store.snapshot()
     refusals = snapshot.frame("refusals")
     messages = snapshot.frame("messages", columns=["graph_state", "content_score"])
@@ -123,8 +116,7 @@ def _use(snapshot: Snapshot, settings: StewardSettings, min_quality: float) -> d
 def changes(snapshot: Snapshot) -> list[dict[str, Any]]:
     """What stopped being true: the old statement, the new one where there is one, when, and why; the newest 20.
 
-    `facts` is how many facts were read from the old statement and ended with it. What was absorbed by a fact that says
-    the same did not stop being true.
+    `facts` is how many facts were read from the old statement and ended with it.
     """
     columns = ["id", "statement", "status_reason", "valid_from", "valid_to", "replaced_by"]
     over = "valid_to IS NOT NULL OR status = 'retracted'"
@@ -138,10 +130,7 @@ def changes(snapshot: Snapshot) -> list[dict[str, Any]]:
 
 
 def repeated(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """Six facts that several messages say: `statement`, and `said_in`, names of messages or documents.
-
-    What people said comes before what documents say, then what most messages say.
-    """
+    """Six facts that several messages say: `statement`, and `said_in`, names; said by people first, then by most."""
     facts = snapshot.frame("facts", "status = 'active' AND evidence_count > 1", ["id", "statement", "evidence_count"])
     evidence = snapshot.by_ids("fact_evidence", facts["id"], ["fact_id", "message_id", "occurred_at"], key="fact_id")
     messages = snapshot.by_ids("messages", evidence["message_id"], ["id", "message_id", "conversation_id", "role"])
@@ -176,9 +165,8 @@ UNDID = "undid"
 def list_runs(snapshot: Snapshot, limit: int | None = None) -> list[dict[str, Any]]:
     """Runs, the newest first, parts right after the whole in the order in which they ran; `limit` counts wholes.
 
-    `depth` says of how many runs it is a part, `commits` how many commits it made, `kinds` of what kind, `first` the
-    number of the first; `effects` what it changed in words, `took_s` how many seconds it took, `window` of which time
-    it read what was said, `is_imported` that it ran elsewhere and came with an export.
+    `depth`: of how many runs it is a part; `commits`, their `kinds` and the `first`; `effects` in words; `took_s`
+    seconds; `window` of what it read; `is_imported`: it ran elsewhere and came with an export.
     """
     listed = snapshot.frame("runs", columns=["id", "parent_id", "started_at"])
     newest = _in_order(listed, limit)
@@ -190,10 +178,7 @@ def list_runs(snapshot: Snapshot, limit: int | None = None) -> list[dict[str, An
 
 
 def run_record(snapshot: Snapshot, text: str) -> dict[str, Any]:
-    """One run in full: as in `list_runs`, with its commits one by one, and the runs that are its parts as `phases`.
-
-    `waited_s`: how many seconds the commits waited for the lease together.
-    """
+    """One run as in `list_runs`, with its commits one by one, its parts as `phases`, and `waited_s` for the lease."""
     row = run_named(snapshot, text)
     where = f"run_id = {quoted(row['id'])}"
     made = snapshot.frame("commits", where, ["sequence", "kind", "at", "waited_s"]).sort("sequence")

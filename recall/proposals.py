@@ -107,10 +107,9 @@ def proposal_named(reading: Reading, text: str) -> Proposal:
 
 
 def diff_lines(proposal: Proposal, words: Mapping[str, str]) -> tuple[str, ...]:
-    """What would change, a line for each row: `+` is new, `-` goes, `~` changes columns from one value to another.
+    """A line for each row: `+` is new, `-` goes, `~` changes columns; `words` are statements and names by id.
 
-    `words` are statements and names by id. Decisions and other records of the change itself are left out; `as_json` has
-    every row.
+    Decisions and other records of the change itself are left out.
     """
     kept = [each for each in proposal.changes if each.table not in ("decisions", "patch_batches", "fact_aspects")]
     kept.sort(key=lambda each: (each.table not in ("facts", "entities"), each.table, each.id))
@@ -163,8 +162,7 @@ _QUOTED = 240
 class ProposalStory:
     """All that a person wants to know before they say yes or no; `stale` is empty while it can be carried out.
 
-    `observations` are those that may be left out of a split or deletion, each under the entity it would go to;
-    `summary` tells in words what `diff` tells row by row.
+    `observations` of a split or deletion may be left out, each under the entity it would go to.
     """
 
     proposal: Proposal
@@ -205,10 +203,7 @@ def story_of_proposal(reading: Reading, proposal: Proposal, now: datetime) -> Pr
 
 
 def summary_of(reading: Reading, proposal: Proposal) -> tuple[str, ...]:
-    """What it would change in words: of a split its parts, else a line for each fact, entity or document.
-
-    Where nothing but records of the change itself would be written, the rows are listed.
-    """
+    """What it would change: of a split its parts, else a sentence for each fact, entity or document, or the rows."""
     if proposal.ask.get("splits"):
         return parts_in_words(proposal.ask, texts_of(reading, observations_in(proposal.ask)))
     words = _words(reading, proposal)

@@ -38,10 +38,7 @@ _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.
 
 
 def write_graph(snapshot: Snapshot, now: datetime, path: Path) -> dict[str, int]:
-    """Write the graph; returns how many nodes and edges. A fact about one entity alone is an attribute of it.
-
-    `observations` counts these.
-    """
+    """Write the graph; returns how many nodes, edges, and `observations`: facts about one entity alone, in its node."""
     counts = Counter[str]()
     with path.open("w", encoding="utf-8") as file:
         file.write(_HEAD)

@@ -28,10 +28,7 @@ LOG = "entity_access_log"
 
 
 def reads_so_far(reading: Reading) -> pl.DataFrame:
-    """ENTITY_USAGE of every entity that was ever read, with what it took over from those merged into it.
-
-    A read counts whether or not the steward has run since; nothing is written.
-    """
+    """ENTITY_USAGE of every entity that was ever read, reads that no steward has counted yet included (T5)."""
     usage = reading.frame("entity_usage", columns=list(frames.ENTITY_USAGE))
     merged = dict(reading.frame("entities", "merged_into IS NOT NULL", ["id", "merged_into"]).iter_rows())
     unread = _uncounted(reading)
@@ -60,13 +57,10 @@ PENDING = "state = 'pending'"
 def consolidation_report(
     snapshot: Snapshot, settings: ReportSettings, now: datetime, stale_days: float | None = None
 ) -> dict[str, Any]:
-    """What in this state of a memory wants a person's eye: four sections, and what else waits for one.
+    """What wants a person's eye, in the names of sofia's `consolidation_report`; times are ISO 8601.
 
-    The names are those of sofia's `consolidation_report`, times ISO 8601. Split candidates, flagged observations (by
-    name of their entity), stale and large entities (S0-18 … S0-21); archival candidates, facts that lean on what no
-    longer holds, and what looks alike in the `top_n_active` most read entities: how many pairs, and the nearest few.
-    Reads count that were logged until now, counted or not (T5); the report itself is none (T27). `stale_days` is a
-    whole or broken number of days, 0 or more; None: that of the settings. Raises `UnusableInput` for any other.
+    Nothing is written, and no read is logged (T27). `stale_days` is a number of days from 0, None: that of the
+    settings; raises `UnusableInput` for any other.
     """
     unread_for = _checked(settings.stale_days if stale_days is None else stale_days)
     sizes = scan_entities(snapshot, settings.split, now)

@@ -35,10 +35,7 @@ SERVER_PASSWORD, CLIENT_PASSWORD = "PREFECT_SERVER_API_AUTH_STRING", "PREFECT_AP
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Which memory, which folders are read every hour, and where the server listens.
-
-    `store` is absolute or an address, and so are the folders in `watched`: its processes work elsewhere.
-    """
+    """Which memory, which folders are read every hour, and where the server listens; its paths are absolute."""
 
     store: str
     namespace: str = "default"
@@ -151,10 +148,7 @@ _NO_MODEL: Mapping[str, Any] = {}
 
 
 def deployments_of(setup: Setup, place: Place) -> dict[str, Any]:
-    """The contents of a prefect.yaml whose deployments work on this memory with these settings, from any folder.
-
-    Flows run in the folder of the project, in a checkout or in the installed package.
-    """
+    """The contents of a prefect.yaml whose deployments work on this memory with these settings, from any folder."""
     project = project_folder()
     found: dict[str, Any] = yaml.safe_load((project / "prefect.yaml").read_text(encoding="utf-8"))
     found.pop("definitions", None)  # their anchors were resolved

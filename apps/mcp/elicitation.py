@@ -1,7 +1,6 @@
-"""Asking the person: a change waits as a proposal until a person answers a form.
+"""Asking the person: a change waits as a proposal until a person answers a form, which the user of the client sees.
 
-The form goes to the user of the client (elicitation). An agent has no tool that says yes; a client that cannot
-ask its person leaves the proposal waiting for the other doors.
+An agent has no tool that says yes; where its client cannot ask, the proposal waits for the other doors.
 """
 
 from __future__ import annotations
@@ -88,10 +87,7 @@ def _diff(memory: OpenMemory, proposal: Proposal) -> list[str]:
 
 
 def settled(ctx: Agent, proposal: Proposal, answer: ElicitationResult[Decision]) -> Proposal:
-    """The proposal after the person's decision was carried out; one that was approved for later is carried out now.
-
-    Without an answer of a person it stays as it is.
-    """
+    """The proposal after the decision of the person, or one that was approved for later, was carried out."""
     memory = memory_of(ctx)
     form: Any = answer.data if isinstance(answer, AcceptedElicitation) else None
     if isinstance(form, Decision) and proposal.state == "pending":

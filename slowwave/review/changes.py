@@ -68,10 +68,7 @@ def _value(value: Any, now: datetime | None) -> Any:
 
 
 def hash_of(basis: Mapping[str, Any]) -> str:
-    """The plan hash: equal as long as the rows behind the plan stay the same (S0-13).
-
-    That a row which would be new does not exist yet says nothing of two plans for the same state.
-    """
+    """The plan hash: equal as long as the rows behind the plan stay the same; new rows do not count (S0-13)."""
     return digest(as_json({key: value for key, value in basis.items() if value is not None}), size=16)
 
 
@@ -107,7 +104,7 @@ def changed_words(
 ) -> tuple[str, ...]:
     """One sentence for each thing that is no longer as it was, none where nothing changed (T49, T50).
 
-    `before` and `now` are bases of one plan (`storage.changes`); `state` names the columns that a fact's list holds.
+    `before` and `now` are bases of one plan; `state` names the columns that a fact's list holds.
     """
     keys = sorted(key for key in {*before, *now} if before.get(key) != now.get(key))
     facts = {key for key in keys if " " not in key}
@@ -249,10 +246,7 @@ class Words:
 
 
 def describe(what: Proposing, changes: Sequence[RowChange], rows: Mapping[str, Row]) -> Words:
-    """The words of a change; `rows` are the facts, entities and documents that it names, as they are.
-
-    Its title is the first sentence about its effect.
-    """
+    """The words of a change; its title is the first sentence about its effect. `rows` are those that it names."""
     facts = [{**rows.get(each.id, {}), **(each.after or {})} for each in changes if each.table in _FACT_TABLES]
     first = next((row for row in facts if row.get("status") == "active"), facts[0] if facts else {})
     lines = in_words(changes, {row: _label(cells) for row, cells in rows.items()})
@@ -269,10 +263,7 @@ def describe(what: Proposing, changes: Sequence[RowChange], rows: Mapping[str, R
 
 
 def in_words(changes: Sequence[RowChange], words: Texts) -> tuple[str, ...]:
-    """The effect on each fact, entity and document: first which give way; `words` are statements and names by id.
-
-    Bookkeeping (scores, lineage, flags, decisions) is left out.
-    """
+    """The effect on each fact, entity and document without bookkeeping; `words` are statements and names by id."""
     places = {table: place for place, table in enumerate(_KINDS)}
     groups: dict[str, list[RowChange]] = {}
     for each in sorted(changes, key=lambda change: places.get(change.table, len(places))):

@@ -1,11 +1,6 @@
 """The rules of the consolidation report: what in a memory wants a person's eye, and what to do next (S0-17 … S0-22).
 
-Frames in, rows out; nothing here changes anything. Entities come as ENTITIES: all that are merged into no other.
-
-A row is plain data in the names of sofia's `consolidation_report`; split candidates and large entities have a
-`recommendation`, a sentence that names the next command. `entity_name` (`name` of a split candidate) is that by which
-commands find the entity alone: its name, where others have the same one `name (type)`, and where that is shared, too,
-its id. A count of observations is of those of entities that are not archived.
+Frames in (ENTITIES: all that are merged into no other), rows out, in the names of sofia's `consolidation_report`.
 """
 
 from __future__ import annotations
@@ -60,10 +55,7 @@ def command(words: str, *names: str) -> str:
 
 
 def split_candidates(sizes: pl.DataFrame, entities: pl.DataFrame) -> list[Row]:
-    """Entities that hold too much of several topics, those with the highest score first (S0-18).
-
-    `topic_diversity` is the split score, 2 decimals; `topics` counts those that are no singletons.
-    """
+    """Entities that hold too much of several topics, highest score first (S0-18); `topic_diversity` is the score."""
     rows = _of(entities, sizes.filter("is_candidate")).sort(-pl.col("split_score"), "name", "id")
     advice = [
         f"It holds {count} observations of {apart} topics, {ratio:.1f} times its threshold. "
@@ -78,10 +70,7 @@ def split_candidates(sizes: pl.DataFrame, entities: pl.DataFrame) -> list[Row]:
 
 
 def large_entities(sizes: pl.DataFrame, entities: pl.DataFrame, settings: SplitSettings) -> list[Row]:
-    """Entities from `proactive_ratio` of their threshold on that are no candidates, largest ratio first (S0-21).
-
-    `is_distinct`: the topics are clearly apart, so that the entity may be split early (S0-16).
-    """
+    """Entities from `proactive_ratio` of their threshold on that are no candidates, largest ratio first (S0-21)."""
     is_large = ~pl.col("is_candidate") & (settings.proactive_ratio <= _RATIO)
     rows = _of(entities, sizes.filter(is_large)).sort(-pl.col("ratio"), "name", "id")
     bands = pl.Series("band", [_band(ratio) for ratio in rows["ratio"]], dtype=pl.String)
@@ -113,10 +102,7 @@ def _advice(row: Row) -> str:
 
 
 def flagged_observations(facts: pl.DataFrame, entities: pl.DataFrame) -> dict[str, list[Row]]:
-    """Flagged observations by name of their entity, in order of names and ids (S0-19).
-
-    `facts`: id, owner_entity_id, statement, similar_to_id, similarity_score of those that are live and flagged.
-    """
+    """Flagged observations by name of their entity (S0-19); `facts` are those that are live and flagged."""
     owners = entities.select("called", owner_entity_id="id")
     text = pl.col("statement").fill_null("")
     cut = pl.when(text.str.len_chars() > PREVIEW).then(text.str.slice(0, PREVIEW) + "...").otherwise(text)
@@ -141,9 +127,8 @@ def stale_entities(
 ) -> list[Row]:
     """Entities with observations that were read at most `stale_max_access` times, and not for `stale_days` (S0-20).
 
-    What was never read is stale if it was made before then (T5). Never read ones come first, the oldest of them first,
-    then the longest unread. `usage` is ENTITY_USAGE, `archival` ids of archival candidates. `days_since_access` are
-    whole days, none of what was never read.
+    What was never read is stale if it was made before then (T5), and comes first. `usage` is ENTITY_USAGE, `archival`
+    ids of archival candidates; `days_since_access` are whole days.
     """
     with_reads = entities.join(usage.select("id", "access_count", "last_access_at"), on="id", how="left")
     is_unread = pl.coalesce("last_access_at", "created_at") < now - timedelta(days=stale_days)
@@ -178,10 +163,7 @@ def _days(column: str, now: datetime) -> pl.Expr:
 
 
 def archival_candidates(entities: pl.DataFrame, scores: pl.DataFrame, usage: pl.DataFrame) -> list[Row]:
-    """Entities with observations that weigh nothing any more, the longest unread first; no pinned one (S0-22).
-
-    Importance is from 0 to 1.38. `scores` are ENTITY_SCORES as of `now`.
-    """
+    """Entities with observations that weigh nothing, longest unread first; no pinned one (S0-22)."""
     weighed = scores.filter("is_stale").select("id", "importance", "temporal")
     candidates = entities.filter(_is_current()).join(weighed, on="id")
     candidates = candidates.join(usage.select("id", "last_access_at"), on="id", how="left")
@@ -194,10 +176,7 @@ def archival_candidates(entities: pl.DataFrame, scores: pl.DataFrame, usage: pl.
 
 
 def suspects(facts: pl.DataFrame, entities: pl.DataFrame) -> list[Row]:
-    """Live facts that lean on what no longer holds, by name of their entity.
-
-    `facts`: id, statement, owner_entity_id, suspect_of, leans_on (what that fact says).
-    """
+    """Live facts (with `suspect_of`, `leans_on`) that lean on what no longer holds, by name of their entity."""
     owners = entities.select("called", owner_entity_id="id")
     rows = facts.join(owners, on="owner_entity_id", how="left").sort("called", "id", nulls_last=True)
     return rows.select(

@@ -77,8 +77,8 @@ def checked_splits(
 ) -> tuple[SplitPart, ...]:
     """The splits with whole ids, clean names and types; raises for all their mistakes at once (T3).
 
-    `observations` are the live observations of the parent (id, statement), `taken` (alias_name, called) the names among
-    those of the splits by which other entities are known.
+    `observations` are the live ones of the parent (id, statement), `taken` (alias_name, called) names of other
+    entities.
     """
     statements = observations.sort("id").group_by("statement").agg("id")
     by_text = {text: ids for text, ids in statements.iter_rows() if text}
@@ -153,11 +153,7 @@ class SplitPlan:
 
 
 def plan_split(parent: Row, splits: Sequence[SplitPart], observations: pl.DataFrame, now: datetime) -> SplitPlan:
-    """The rows of a split that is in order.
-
-    `parent` is a row of ENTITIES, `splits` come from `checked_splits`, `observations` (id, statement, valid_from) are
-    the live observations of the parent. Only the owner of what moves changes.
-    """
+    """The rows of a checked split; `observations` (id, statement, valid_from) are the live ones of the parent."""
     moved = pl.DataFrame(
         [(fact, _id_of(each)) for each in splits for fact in each.observations],
         schema={"id": pl.String, "owner_entity_id": pl.String},

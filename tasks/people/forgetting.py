@@ -1,10 +1,8 @@
 """Forgetting: a person or topic is erased from every table, index, log and older version, and that is proved.
 
-Not a Prefect task, because its parameters would keep the name; nor are the names in the run's row.
-
-What is found and what goes is decided by `slowwave.lifecycle.erasure`, written and proved by
-`storage.upkeep`. The run is three steps, each of which the next run finishes if this one dies: one commit that
-writes every table again, the logs, the older versions.
+Not a Prefect task, because its parameters would keep the name; nor are the names in the run's row. The run is three
+steps, each of which the next run finishes if this one dies: one commit that writes every table again, the logs, the
+older versions.
 """
 
 from __future__ import annotations
@@ -52,10 +50,7 @@ TOPIC = "topic"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is to be forgotten: an entity (empty: a topic) and all names under which it is erased.
-
-    `is_past` says that the newest state no longer has it, only older versions.
-    """
+    """What is to be forgotten: an entity (empty: a topic) and all its names; `is_past`: only older versions have it."""
 
     entity_id: str
     called: str
@@ -183,8 +178,7 @@ def preview(run: Run, subject: Subject) -> Report:
 def forget(run: Run, subject: Subject) -> Report:
     """Erase a subject and prove it. There is no undo, of this run or of any before it.
 
-    Raises `Refused` while another run goes on: it could store again what it read before. So could the answers that
-    are under way in a batch.
+    Raises `Refused` while another run or a batch of a model goes on: it could store again what it read before.
     """
     _check_that_nobody_runs(store_of(run))
     _check_that_nothing_is_under_way(store_of(run))
@@ -226,7 +220,7 @@ def _check_that_nothing_is_under_way(store: Store) -> None:
 def _write(run: Run, subject: Subject) -> ErasurePlan:
     """The logs, and the one commit: every table without what goes, with a decision that does not say who it was.
 
-    The logs go first: once the commit is there, nobody knows any more which of their rows were about the subject.
+    Logs go first: once the commit is there, nobody knows any more which of their rows were about the subject.
     """
     store = store_of(run)
     snapshot = store.snapshot()

@@ -53,8 +53,7 @@ def look_over(run: Run, settings: ReportSettings, stale_days: float | None = Non
 def propose_splits(run: Run, settings: ReportSettings, found: Mapping[str, Any]) -> ProposedSplits:
     """Leave a proposal for each split candidate, and for what is approaching but clearly of several topics (S0-16).
 
-    At most fifty at a time, the fullest first. Where a split waits already none is added, and what a person rejected is
-    not proposed again. A run without anything to propose leaves no trace.
+    At most fifty at a time, the fullest first; none where a split waits or a person rejected it.
     """
     fullest = [(each["entity_id"], each["name"]) for each in found["split_candidates"]]
     fullest += [(each["entity_id"], each["entity_name"]) for each in found["large_entities"] if each["is_distinct"]]
@@ -150,10 +149,7 @@ class Examined:
 
 @task("examine the store", tags=[WHOLE_MEMORY])
 def examine_store(run: Run, *, repair: bool) -> Examined:
-    """Every defect of the newest state, after what can be mended was mended if asked for, as one commit of this run.
-
-    The state is not looked at before it is examined, so that a damaged one can be.
-    """
+    """Every defect of the newest state, after what can be mended was mended if asked for, in one commit."""
     mended = doctor.mend_head(run.store, run.namespace) if repair else ()
     store = Store.attach(run.store, run.namespace, retention=run.retention)
     mended += doctor.repair(store, run.id, run.now) if repair else ()
@@ -185,10 +181,7 @@ SHOWN_FACTS = 100
 def take_back(
     run: Run, name: str, *, cascade: bool, dry_run: bool, only: Collection[str] | None = None
 ) -> undoing.UndoReport:
-    """Take back, as this run, which is listed and can be taken back, the run of this id or whose id begins so.
-
-    See `storage.undo.undo`.
-    """
+    """Take back, as this run, the run of this id or whose id begins so (`storage.undo.undo`)."""
     store = existing_store(run)
     meant = run_to_undo(store.snapshot(), name)
 

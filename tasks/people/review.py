@@ -54,10 +54,9 @@ class DecidedProposal:
 
 @task("approve proposals")
 def approve(run: Run, ids: Sequence[str], person: Person, note: str = "") -> tuple[DecidedProposal, ...]:
-    """Carry out what a person said yes to, in one commit; a stale proposal is refused (T50).
+    """Carry out what a person said yes to, in one commit; a stale proposal is refused.
 
-    `ids` may be the short forms that tables show. `Refused` where nothing can be carried out because none is open.
-    Candidates whose plan is stale are decided again by the next run.
+    `ids` may be short forms. `Refused` where one is not open (T50).
     """
     return _decide(run, ids, "approve", person, note)
 
@@ -259,10 +258,7 @@ def modified(run: Run, id_: str, ask: Mapping[str, Any], person: Person) -> Deci
 
 
 def leave_deletion(run: Run, entity_id: str, ids: Sequence[str], reason: str = "") -> tuple[Proposal, Snapshot]:
-    """A person's proposal to retire observations, for another person to decide; and the state that holds it.
-
-    Raises before it begins where one of them may not be retired.
-    """
+    """A person's proposal to retire observations, and the state that holds it; raises as `retire` does."""
     store = existing_store(run)
     plan_to_retire(store.snapshot(), run, entity_id, ids)
     parameters = {"entity": entity_id, "ids": list(ids)}
@@ -276,11 +272,7 @@ def leave_deletion(run: Run, entity_id: str, ids: Sequence[str], reason: str = "
 def apply_verdicts(
     run: Run, verdicts: Mapping[str, Choice], person: Person, note: str = ""
 ) -> tuple[DecidedProposal, ...]:
-    """Carry out the decisions of a form, by proposal.
-
-    Tolerant of a second time: what is no longer open, because this was done before or somebody else decided
-    meanwhile, is returned as it is.
-    """
+    """Carry out the decisions of a form, by proposal; what is no longer open is returned as it is."""
     rows = existing_store(run).snapshot().by_ids("proposals", list(verdicts), ["id", "state", "title", "outcome"])
     stored = {row: rest for row, *rest in rows.iter_rows()}
     found = {row: stored.get(row, ("gone", row, "It is no longer there.")) for row in verdicts}
@@ -317,10 +309,7 @@ def with_ways_on(run: Run, done: Sequence[DecidedProposal]) -> tuple[DecidedProp
 
 
 def modify(run: Run, proposal_id: str, ask: Mapping[str, Any], person: Person) -> DecidedProposal:
-    """Propose the same with a changed ask, in place of the old proposal; the new one waits for a yes of its own.
-
-    Splits (their `splits`) and deletions (their `observations`) can be modified; anything else is approved or rejected.
-    """
+    """Propose a split or a deletion with a changed ask, in place of the old proposal; it waits for a yes of its own."""
     check_person(person)
     store = store_of(run)
     old = open_proposals(store.snapshot(), [proposal_id])[0]

@@ -62,10 +62,7 @@ def _form_base() -> type[RunInput]:
     from prefect.input import RunInput
 
     class ReviewInput(RunInput):
-        """A form whose fields bear their titles in both UIs of Prefect.
-
-        One reads the title of a property, the other that of what it refers to; pydantic writes an equal one only there.
-        """
+        """A form whose fields bear their titles in both UIs of Prefect, which read them in two places."""
 
         @classmethod
         def model_json_schema(cls, *given: Any, **named: Any) -> dict[str, Any]:

@@ -93,8 +93,8 @@ class Planned:
 def split_entity(run: Run, entity_id: str, splits: Sequence[SplitPart]) -> SplitDone:
     """Part an entity: new entities, the observations that become theirs, and what is a part of what; one commit.
 
-    Observations keep everything but their owner. Raises `UnknownName` for an entity that nobody knows, `UnusableInput`
-    for a plan that cannot be carried out as a whole, and `Refused` where a name belongs to somebody else (T3).
+    Raises `UnknownName` for an unknown entity, `UnusableInput` for a plan that cannot be carried out as a whole, and
+    `Refused` where a name belongs to somebody else (T3).
     """
     store = store_of(run)
     snapshot = store.snapshot()

@@ -84,7 +84,7 @@ def find_python(command: str) -> str:
 def project_of(folder: str) -> str:
     """The project of a folder, which is its scope: the name of the repository around it, else its own.
 
-    A worktree of a repository is the repository. A repository that is the whole home folder does not count.
+    A worktree is its repository. A repository that is the whole home folder does not count.
     """
     start = at = os.path.abspath(folder)
     while at != os.path.dirname(at) and (at == start or at != os.path.expanduser("~")):
