@@ -299,10 +299,10 @@ def _ask_about(run: Run, ids: Sequence[str]) -> None:
 
 
 def _decide(run: Run, ids: Sequence[str], choice: Choice, by: str | None, note: str) -> Shown:
-    from tasks.people.review import decide, with_ways_on
+    from tasks.people.review import decide
 
     person = _person(by)
-    done = with_ways_on(run, decide(run, ids, choice, person, note)) if ids else ()
+    done = decide(run, ids, choice, person, note) if ids else ()
     yield {"run": run.id if done else None, "by": person.name, "decided": done}
     yield from decided_lines(done, run.id, run.namespace)
     if not done:

@@ -29,7 +29,7 @@ from tasks.people.reporting import (
     undo_run,
     with_waiting,
 )
-from tasks.people.review import apply_verdicts, with_ways_on
+from tasks.people.review import apply_verdicts
 from tasks.people.review_forms import answered, can_ask, frozen, nobody_to_ask, publish_decided
 from tasks.runtime.engine import flow
 from tasks.runtime.retrying import ONCE
@@ -109,7 +109,7 @@ async def review(
         return await nobody_to_ask(run, questions)
     answer = await answered(questions, person, timeout_hours)
     decider = Person(answer.name, "prefect")
-    done = with_ways_on(run, apply_verdicts(run, answer.verdicts, decider, answer.note))
+    done = apply_verdicts(run, answer.verdicts, decider, answer.note)
     return await publish_decided(run, questions, answer.verdicts, done, decider.name)
 
 

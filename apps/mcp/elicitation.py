@@ -16,9 +16,9 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from recall.context import inert
 from recall.entities import exact_row
-from recall.entity_review import observations_of
 from recall.facts import ALL, stored
 from recall.proposals import OPEN, Proposal, list_proposals, proposal_named, summary_of
+from recall.report import observations_of
 from slowwave.common.errors import Refused, UnusableInput
 from slowwave.common.lexicon.labels import canonical_type
 from slowwave.integrations.python_api import OpenMemory
@@ -250,12 +250,12 @@ def _shape(splits: Sequence[SplitPart]) -> set[tuple[str, str | None, frozenset[
 
 def split_numbers(memory: OpenMemory, proposal: Proposal) -> dict[str, Any]:
     """The numbers of a split, done or proposed (S0-14); the remaining observations are counted now."""
-    from tasks.people.splitting import split_done
+    from slowwave.review.split_plan import splits_of
 
-    done = split_done(memory.snapshot, memory.place.run("look"), proposal)
-    numbers = done.as_json()
-    names = ("new_entities", "moved_observations", "relations_created", "original_observations_remaining")
-    moving = 0 if proposal.state == "applied" else done.moved_observations
-    return {name: numbers[name] for name in names} | {
-        "original_observations_remaining": done.original_observations_remaining - moving
-    }
+    splits = splits_of(proposal.ask)
+    moved = sum(len(each.observations) for each in splits)
+    left = len(_live(memory.snapshot, proposal.subject_id)) - (0 if proposal.state == "applied" else moved)
+    return {
+        "new_entities": [each.name for each in splits], "moved_observations": moved,
+        "relations_created": 2 * len(splits), "original_observations_remaining": left,
+    }  # fmt: skip

@@ -26,7 +26,7 @@ from slowwave.common.errors import UndoRefused, UnknownName, UnusableInput
 from slowwave.common.types.stories import Line, changed_lines
 from slowwave.review.proposals import Person, renamed, without
 from tasks.people.reporting import take_back
-from tasks.people.review import Choice, DecidedProposal, decide, modified, what_to_do, with_ways_on
+from tasks.people.review import Choice, DecidedProposal, decide, modified, what_to_do
 
 from .access import Values, flag, text
 from .site import Site
@@ -188,8 +188,7 @@ def _choice(text: str) -> Choice:
 
 def _decide(site: Site, id: str, choice: Choice, by: str, note: str) -> tuple[str, Sequence[DecidedProposal]]:
     run = site.place.run("review")
-    done = decide(run, [id], choice, Person(person_name(by.strip()), "browser"), note)
-    return run.id, with_ways_on(run, done)
+    return run.id, decide(run, [id], choice, Person(person_name(by.strip()), "browser"), note)
 
 
 def _change(

@@ -479,7 +479,7 @@ class OpenMemory:
 
         At most `limit` pairs are listed, the nearest. Thresholds are ratios in [0, 1].
         """
-        from recall.entity_review import duplicates_of
+        from recall.report import duplicates_of
 
         at_least_one("limit", limit)
         named = checked_text("entity", entity)

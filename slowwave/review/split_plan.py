@@ -149,7 +149,6 @@ class SplitPlan:
     structure: pl.DataFrame
     decisions: pl.DataFrame
     to_embed: tuple[str, ...]
-    remaining: int
 
 
 def plan_split(parent: Row, splits: Sequence[SplitPart], observations: pl.DataFrame, now: datetime) -> SplitPlan:
@@ -174,7 +173,6 @@ def plan_split(parent: Row, splits: Sequence[SplitPart], observations: pl.DataFr
         structure,
         decision_frame(_decisions(parent, splits, observations, structure, now)),
         tuple(embed_texts(entities)),
-        len(observations) - len(moved),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import polars as pl
@@ -108,7 +108,8 @@ def _apply(tx: Transaction, run: Run, chosen: Sequence[Proposal], person: Person
     states: dict[str, tuple[str, str]] = {}
     for part in in_turn(tx, chosen):
         stale = stale_proposals(tx, part, run.now)
-        states |= {row: ("stale", in_brief(changed)) for row, changed in stale.items()}
+        ways = {each.id: what_to_do(each) for each in part}
+        states |= {row: ("stale", f"{in_brief(changed)} {ways[row]}") for row, changed in stale.items()}
         fresh = [each for each in part if each.id not in stale]
         write_changes(tx, [(one, _signed(each.id, person)) for each in fresh for one in each.changes], run.now)
         states |= {each.id: ("applied", "") for each in fresh}
@@ -293,16 +294,6 @@ def what_to_do(proposal: Proposal) -> str:
     """The way on from a proposal that has grown stale."""
     way = _AGAIN.get(proposal.action, "The next run that finds it proposes anew what still holds.")
     return way.format(subject=proposal.subject)
-
-
-def with_ways_on(run: Run, done: Sequence[DecidedProposal]) -> tuple[DecidedProposal, ...]:
-    """The same, in which what was refused as stale says what can be done about it."""
-    snapshot = existing_store(run).snapshot()
-    return tuple(
-        replace(each, outcome=f"{each.outcome} {what_to_do(proposal_named(snapshot, each.id))}")
-        if each.state == "stale" else each
-        for each in done
-    )  # fmt: skip
 
 
 # Modifying: the same proposal with a changed ask, planned again from what memory holds now.

@@ -48,7 +48,7 @@ from storage.tables import TABLES
 from storage.undo import undo
 from tasks.people.forgetting import find_subject, forget
 from tasks.people.observations import propose_deletion
-from tasks.people.review import Choice, apply_verdicts, approve, approve_for_later, decide, reject, with_ways_on
+from tasks.people.review import Choice, apply_verdicts, approve, approve_for_later, decide, reject
 from tasks.people.review_forms import form_of, verdicts_in
 from tasks.runtime.runs import Run, existing_run, store_of
 from tasks.runtime.writing import proposing
@@ -233,7 +233,7 @@ def test_a_plan_whose_ground_has_changed_is_refused_with_what_changed(
     before = contents(memory)
     assert any(words in each for each in story_of_proposal(Store.open(str(memory)).snapshot(), waits, T2).stale)
     run = run_at(memory, T3)
-    [refused] = with_ways_on(run, approve(run, [waits.id], ANA))
+    [refused] = approve(run, [waits.id], ANA)
     assert refused.state == "stale"
     assert words in refused.outcome
     assert "slowwave split propose 'Marta'" in refused.outcome
