@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 Cells = Sequence[Sequence[Any]]
-QUOTES, LINES, RESTS, STALE = 20, 40, 10, 20
-"""How much is shown unless all rows are asked for: quotes, lines of what changes, what it rests on, what is stale."""
+LINES, RESTS = 40, 10
+"""How much is shown unless all rows are asked for: lines of what changes, and what it rests on."""
 
 
 def risk_tier(proposal: Proposal) -> str:
@@ -85,7 +85,7 @@ def proposal_lines(story: ProposalStory, rows: bool = False) -> Iterator[Rendera
         yield _shortened("What it rests on", ("fact", "id"), premises, RESTS, rows)
     if story.evidence:
         quotes = [(each.occurred_at, each.message_id, each.quote) for each in story.evidence]
-        yield _shortened("Who said it", ("when", "message", "words"), quotes, RESTS if is_split else QUOTES, rows)
+        yield _shortened("Who said it", ("when", "message", "words"), quotes, RESTS, rows)
     if one.state in OPEN:
         yield from _way_on(story)
 
@@ -108,9 +108,9 @@ def _way_on(story: ProposalStory) -> Iterator[RenderableType]:
         yield f"Decide: slowwave review approve {name}, or: slowwave review reject {name}"
         return
     yield Text("It has grown stale, and will be refused:", style="bold red")
-    yield from map(_inside, story.stale[:STALE])
-    if len(story.stale) > STALE:
-        yield f"  … and {len(story.stale) - STALE} more: --json"
+    yield from map(_inside, story.stale[:RESTS])
+    if len(story.stale) > RESTS:
+        yield f"  … and {len(story.stale) - RESTS} more: --json"
     yield what_to_do(story.proposal)
 
 

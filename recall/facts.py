@@ -314,14 +314,6 @@ def last_episodes(snapshot: Snapshot, count: int) -> tuple[Episode, ...]:
     return _episodes(snapshot, snapshot.by_ids("episodes", pl.concat([last, observed]).unique()))[:count]
 
 
-def entities_in(snapshot: Snapshot, episodes: tuple[Episode, ...]) -> list[str]:
-    """Ids of the entities that these conversations are about, in order of how many they occur in, then of id."""
-    ids = [episode.id for episode in episodes]
-    links = snapshot.by_ids("episode_entities", ids, ["entity_id"], key="episode_id")
-    counted = links.group_by("entity_id").agg(times=pl.len()).sort("times", "entity_id", descending=[True, False])
-    return counted["entity_id"].to_list()
-
-
 def _episodes(snapshot: Snapshot, rows: pl.DataFrame) -> tuple[Episode, ...]:
     """These episodes, newest first. The end and the length of the observations are those of their messages."""
     is_observed = pl.col("conversation_id") == OBSERVATIONS
@@ -358,4 +350,5 @@ def entities_of_last(snapshot: Snapshot, conversations: int) -> frozenset[str]:
     """The entities that the last conversations were about, without traversal. Raises `UnusableInput` below one."""
     if conversations < 1:
         raise UnusableInput(f"The last {conversations} conversations are none.", "Ask for at least one.")
-    return frozenset(entities_in(snapshot, last_episodes(snapshot, conversations)))
+    ids = [episode.id for episode in last_episodes(snapshot, conversations)]
+    return frozenset(snapshot.by_ids("episode_entities", ids, ["entity_id"], key="episode_id")["entity_id"])

@@ -49,15 +49,11 @@ def stats(store: Store, now: datetime) -> dict[str, Any]:
         "commits": snapshot.sequence,
         "llm": {
             "calls": len(calls),
-            "tokens_in": _total(calls, "tokens_in"),
-            "tokens_out": _total(calls, "tokens_out"),
+            "tokens_in": int(calls["tokens_in"].sum() or 0),
+            "tokens_out": int(calls["tokens_out"].sum() or 0),
             "usd": round(float(calls["usd"].sum() or 0.0), 6),
         },
     }
-
-
-def _total(frame: pl.DataFrame, column: str) -> int:
-    return int(frame[column].sum() or 0)
 
 
 def quality(store: Store, settings: StewardSettings | None = None, min_quality: float | None = None) -> dict[str, Any]:

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 Place = tuple[tuple[str, ...], str]
 """Namespace and key of an item."""
 
-MOST_RECALLED = 640
-"""Facts of a recall from which on no more are recalled: that would take longer than a person waits."""
 _HEAD = 'Item "'
 _SAVED = re.compile(r'Item ("(?:[^"\\]|\\.)*") of ("(?:[^"\\]|\\.)*"): ')
 _BARE = re.compile(r"(?<=[:,\[])( ?)(\[redacted:\w+\])(?=[,}\]])")
@@ -123,16 +121,12 @@ class SlowwaveStore(BaseStore):
 
     def _scores(self, query: str, among: Mapping[str, Item], wanted: int) -> dict[str, float]:
         """The scores of these facts for a query; where recall finds too few, the meaning orders the rest below."""
-        k = 2 * wanted
-        while True:
-            found = recalled(self._memory, query, k)
-            scores = {fact.id: fact.score for fact in found if fact.id in among}
-            if len(scores) >= min(wanted, len(among)) or len(found) < k:
-                return scores
-            if k >= MOST_RECALLED:
-                rest = self._memory.likeness(query, [fact for fact in among if fact not in scores])
-                return {fact: cosine - 1.0 for fact, cosine in rest.items()} | scores
-            k *= 4
+        found = recalled(self._memory, query, 4 * wanted)
+        scores = {fact.id: fact.score for fact in found if fact.id in among}
+        if len(scores) < min(wanted, len(among)) and len(found) == 4 * wanted:
+            rest = self._memory.likeness(query, [fact for fact in among if fact not in scores])
+            scores |= {fact: cosine - 1.0 for fact, cosine in rest.items()}
+        return scores
 
     # Writing
 

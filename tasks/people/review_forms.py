@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from recall.proposals import Proposal, summary_of
+from recall.proposals import summary_of
 from slowwave.review.proposals import ProposalQuestion, ReviewDecision
-from storage.snapshots import Reading
 from tasks.runtime.engine import is_inline, log
 from tasks.runtime.run_pages import markdown_table, plain_text, show_page
 from tasks.runtime.runs import Run, existing_store
@@ -26,22 +25,6 @@ if TYPE_CHECKING:
 
 DIFF_LINES = 12
 _PAGE = ("review-summary", "What a person decided")
-
-
-def questions_about(reading: Reading, proposals: Sequence[Proposal]) -> tuple[ProposalQuestion, ...]:
-    """What the form is to ask about these."""
-    return tuple(
-        ProposalQuestion(each.id, each.action, each.title, each.is_risky, _lines_about(reading, each))
-        for each in proposals
-    )
-
-
-def _lines_about(reading: Reading, each: Proposal) -> tuple[str, ...]:
-    """Risks, reason, and in words the first of what would change."""
-    risks = f"High risk: {', '.join(each.risks)}." if each.is_risky else "Low risk."
-    lines = summary_of(reading, each)
-    more = [f"… and {len(lines) - DIFF_LINES} more"] if len(lines) > DIFF_LINES else []
-    return (f"{risks} {each.reason}".strip(), *lines[:DIFF_LINES], *more)
 
 
 def form_of(questions: Sequence[ProposalQuestion], person: str = "") -> type[RunInput]:
@@ -205,7 +188,15 @@ async def frozen(run: Run, action: str, limit: int) -> tuple[ProposalQuestion, .
 
 
 def _questions(run: Run, action: str, limit: int) -> tuple[ProposalQuestion, ...]:
-    return questions_about(existing_store(run).snapshot(), waiting(run, action, limit=limit))
+    """What the form is to ask about: risks, reason, and in words the first of what would change."""
+    reading, questions = existing_store(run).snapshot(), []
+    for each in waiting(run, action, limit=limit):
+        risks = f"High risk: {', '.join(each.risks)}." if each.is_risky else "Low risk."
+        lines = summary_of(reading, each)
+        more = [f"… and {len(lines) - DIFF_LINES} more"] if len(lines) > DIFF_LINES else []
+        told = (f"{risks} {each.reason}".strip(), *lines[:DIFF_LINES], *more)
+        questions.append(ProposalQuestion(each.id, each.action, each.title, each.is_risky, told))
+    return tuple(questions)
 
 
 async def answered(questions: Sequence[ProposalQuestion], person: str, timeout_hours: float) -> FormAnswer:
