@@ -212,13 +212,11 @@ def _report_lines(document: Mapping[str, Any], limit: int, locale: Locale) -> It
 
     yield table(f"Consolidation report, {document['generated_at'][:10]}", ("what", "count"), counts(document))
     said = set[str]()
-    for section in sections(document, limit):
+    for section, found, more in sections(document, limit):
         rows = [
-            [_cell(name, cell, locale) for name, cell in zip(section.columns, cells, strict=True)]
-            for cells in section.rows
+            [_cell(name, cell, locale) for name, cell in zip(section.columns, cells, strict=True)] for cells in found
         ]
-        more = section.count - len(rows)
-        hidden = f"… and {more} more: --limit {section.count}\n" if more else ""
+        hidden = f"… and {more} more: --limit {more + len(rows)}\n" if more else ""
         following = [each for each in section.following if each not in said]
         said |= {*following}
         yield table(section.title, section.columns, rows, hidden + "\n".join(following))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -34,10 +34,6 @@ from .loop import Kept
 from .question import Question
 from .use import FACTORS, Known, base_scores, rank_entities
 from .use import TABLES as USE_TABLES
-
-if TYPE_CHECKING:
-    from storage.snapshots import Snapshot
-
 
 _SIDES = ("subject_id", "object_id", "owner_entity_id")
 _NEAR = 75  # how much of two names is the same letters where one may be a slip of the other
@@ -72,13 +68,14 @@ def find_entity(snapshot: Reading, now: datetime, name: str) -> Entity:
     ids = _called(snapshot, name)
     wanted = normalise_name(name)
     if not ids and wanted:
-        ids = _named(snapshot, f"LIKE {quoted(_pattern(wanted))}")
+        pattern = re.sub(r"([\\%_])", r"\\\1", wanted) + "%"
+        ids = _named(snapshot, f"LIKE {quoted(pattern)}")
         if len(ids) > 1:
-            called = snapshot.by_ids("entities", ids, ["id", "name"])  # the others only by an alias: "Owen's wife"
-            own = called.filter(pl.col("name").str.to_lowercase().str.starts_with(f"{wanted} "))["id"].to_list()
+            named = snapshot.by_ids("entities", ids, ["id", "name"])  # the others only by an alias: "Owen's wife"
+            own = named.filter(pl.col("name").str.to_lowercase().str.starts_with(f"{wanted} "))["id"].to_list()
             ids = own if len(own) == 1 else ids
-        if len(ids) > 1:
-            raise UnknownName("entity (several begin like that)", name, _names(snapshot, ids))
+            if len(ids) > 1:
+                raise UnknownName("entity (several begin like that)", name, named["name"].to_list())
     if not ids:
         raise _unknown(snapshot, name)
     return _most_known(snapshot, now, ids)
@@ -146,14 +143,6 @@ def _called(snapshot: Reading, name: str) -> list[str]:
 
 def _is_of(entity_type: str) -> str:
     return f"entity_type = {quoted(canonical_type(entity_type) or entity_type.strip().lower())}"
-
-
-def _pattern(wanted: str) -> str:
-    return re.sub(r"([\\%_])", r"\\\1", wanted) + "%"
-
-
-def _names(snapshot: Reading, ids: list[str]) -> list[str]:
-    return snapshot.by_ids("entities", ids, ["name"])["name"].to_list()
 
 
 def _named(snapshot: Reading, condition: str) -> list[str]:

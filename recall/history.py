@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -122,19 +121,8 @@ _LEFT = "action IN ('prune', 'archive')"
 _READ = ("id", "statement", "status_reason", "expired_at")
 
 
-@dataclass(frozen=True, slots=True)
-class Archived:
-    """A fact that was archived: why, when, and the score that it had then, if it was pruned."""
-
-    id: str
-    statement: str
-    reason: str
-    at: datetime | None
-    score: float | None
-
-
-def archived(snapshot: Snapshot, limit: int = 50) -> tuple[int, tuple[Archived, ...]]:
-    """How many facts are archived, and those that left last."""
+def archived(snapshot: Snapshot, limit: int = 50) -> tuple[int, list[dict[str, Any]]]:
+    """How many facts are archived, and those that left last: id, statement, reason, at, and score of pruned ones."""
     parts = [snapshot.frame(name, ARCHIVED, _READ) for name in ALL]
     rows = pl.concat(parts).unique("id", keep="first", maintain_order=True)
     newest = rows.sort("expired_at", "id", descending=True, nulls_last=True).head(limit)
@@ -144,8 +132,8 @@ def archived(snapshot: Snapshot, limit: int = 50) -> tuple[int, tuple[Archived, 
     scores = decisions.sort("at").unique("subject_id", keep="last").select(
         id="subject_id", score=pl.col("measures").str.json_path_match("$.score").cast(pl.Float64, strict=False)
     )  # fmt: skip
-    both = newest.join(scores, on="id", how="left", maintain_order="left")
-    return len(rows), tuple(Archived(*row) for row in both.select(*_READ, "score").iter_rows())
+    both = newest.join(scores, on="id", how="left", maintain_order="left").select(*_READ, "score")
+    return len(rows), both.rename({"status_reason": "reason", "expired_at": "at"}).to_dicts()
 
 
 # The story of one row: its content, sources and decisions, and the rows before and after it.
@@ -208,8 +196,9 @@ def story_of(snapshot: Snapshot, name: str, now: datetime | None = None) -> Stor
     pairs = _pairs(snapshot, facts)
     evidence = _evidence(snapshot, facts) or _own_words(snapshot, row if facts else {})
     absorbed = tuple(s for s in _evidence(snapshot, _absorbed(row["id"], lineage)) if s not in evidence)
-    is_run, beside = kind == "runs", [row["id"]] if kind == "messages" else facts
-    decisions = _decisions_of_run(snapshot, row["id"]) if is_run else _decisions(snapshot, concerned, beside=beside)
+    decisions = _decisions(snapshot, concerned, beside=[row["id"]] if kind == "messages" else facts)
+    if kind == "runs":  # what it decided, and what was decided about it: that it was undone, and why
+        decisions = tuple(dict.fromkeys([*_decisions(snapshot, [row["id"]], key="run_id"), *decisions]))
     named = {name for each in _first_of_each_kind(decisions) for name in (each.about, *each.beside)}
     others = [row["suspect_of"], row["similar_to_id"], *(pair.other_id for pair in pairs)] if facts else []
     return Story(
@@ -420,8 +409,3 @@ def _decisions(
         Decided(at, action, who, why, run, about, tuple(name for name in others if name != about), person)
         for at, action, who, why, run, about, others, person in shown.select(columns).iter_rows()
     )
-
-
-def _decisions_of_run(snapshot: Snapshot, run: str) -> tuple[Decided, ...]:
-    """What a run decided, and what was decided about it: that it was undone, and why."""
-    return tuple(dict.fromkeys([*_decisions(snapshot, [run], key="run_id"), *_decisions(snapshot, [run])]))

@@ -25,7 +25,6 @@ from slowwave.review import report as rules
 from slowwave.review.split_plan import SplitPart, plan_hash
 from slowwave.review.split_suggestions import (
     SplitSuggestion,
-    TopicAnalysis,
     find_topics,
     threshold_column,
     weighed,
@@ -198,25 +197,29 @@ def find_split_candidates(snapshot: Reading, settings: SplitSettings, now: datet
     ]  # fmt: skip
 
 
-def analyze_split(snapshot: Reading, settings: SplitSettings, now: datetime, name: str) -> TopicAnalysis:
+def analyze_split(snapshot: Reading, settings: SplitSettings, now: datetime, name: str) -> dict[str, Any]:
     """How full an entity is and what it is about (S0-12); `name` is a whole name, alias, `name (type)` or id."""
     row = exact_row(snapshot, name)
     observations = observations_of(snapshot, row["id"], now)
+    return _analysed(row, observations, settings, snapshot.dims)[0]
+
+
+def _analysed(
+    row: Mapping[str, Any], observations: pl.DataFrame, settings: SplitSettings, dims: int
+) -> tuple[dict[str, Any], dict[str, list[str]], dict[str, str]]:
+    """The analysis of an entity with these observations, their ids by topic, and their contents."""
     threshold = threshold_column(pl.Series([row["entity_type"]]), settings)[0]
-    found = _scored({**row, "threshold": threshold}, observations, settings, snapshot.dims)
+    found = _scored({**row, "threshold": threshold}, observations, settings, dims)
     says = dict(observations.select("id", pl.col("statement").fill_null("")).iter_rows())
-    return TopicAnalysis(
-        row["id"],
-        row["name"],
-        row["entity_type"],
-        found["count"],
-        threshold,
-        found["is_candidate"],
-        found["is_distinct"],
-        {topic["label"]: tuple((fact, says[fact]) for fact in topic["ids"]) for topic in found["topics"]},
-        found["split_score"],
-        plan_hash(row, observations["id"].to_list()),
-    )
+    topics = {topic["label"]: topic["ids"] for topic in found["topics"]}
+    analysis = {
+        "entity_id": row["id"], "entity_name": row["name"], "entity_type": row["entity_type"],
+        "observation_count": found["count"], "threshold": threshold, "needs_split": found["is_candidate"],
+        "is_distinct": found["is_distinct"],
+        "topics": {label: [says[fact] for fact in ids] for label, ids in topics.items()},
+        "split_score": round(found["split_score"], DIGITS), "plan_hash": plan_hash(row, observations["id"].to_list()),
+    }  # fmt: skip
+    return analysis, topics, says
 
 
 def suggest_split(snapshot: Reading, settings: SplitSettings, now: datetime, name: str) -> SplitSuggestion:
@@ -225,29 +228,21 @@ def suggest_split(snapshot: Reading, settings: SplitSettings, now: datetime, nam
     From `proactive_ratio` of its threshold on it is split early where its topics are clearly apart (S0-16). Topics of
     fewer than `min_topic_size` observations stay on the parent.
     """
-    seen = analyze_split(snapshot, settings, now, name)
-    if not seen.is_distinct:
-        return SplitSuggestion(seen, (), _why_not(seen))
-    topics = {
-        label: observations
-        for label, observations in seen.topics.items()
-        if len(observations) >= settings.min_topic_size
-    }
-    names = _free_names(snapshot, [f"{seen.entity_name} - {label}" for label in topics])
+    row = exact_row(snapshot, name)
+    seen, topics, says = _analysed(row, observations_of(snapshot, row["id"], now), settings, snapshot.dims)
+    count, enough = f"{row['name']} holds {seen['observation_count']} observations", seen["threshold"]
+    if not seen["is_distinct"]:
+        why = f"{count}, more than enough would be {enough}, but they are not of several topics: nothing to split."
+        fits = f"{count}, {enough} are enough: it need not be split."
+        return SplitSuggestion(seen, (), why if topics else fits, says)
+    large = {label: ids for label, ids in topics.items() if len(ids) >= settings.min_topic_size}
+    names = _free_names(snapshot, [f"{row['name']} - {label}" for label in large])
     splits = tuple(
-        SplitPart(called, seen.entity_type, tuple(fact for fact, _ in observations))
-        for called, observations in zip(names, topics.values(), strict=True)
+        SplitPart(called, row["entity_type"], tuple(ids)) for called, ids in zip(names, large.values(), strict=True)
     )
-    full = f"{seen.entity_name} holds {seen.observation_count} observations, {seen.threshold} are enough"
-    how = full if seen.needs_split else f"{full}; it is not too full yet, and its topics are clearly apart"
-    return SplitSuggestion(seen, splits, f"{how}: {len(splits)} topics could be entities of their own.")
-
-
-def _why_not(seen: TopicAnalysis) -> str:
-    count = f"{seen.entity_name} holds {seen.observation_count} observations"
-    if not seen.topics:
-        return f"{count}, {seen.threshold} are enough: it need not be split."
-    return f"{count}, more than enough would be {seen.threshold}, but they are not of several topics: nothing to split."
+    early = "" if seen["needs_split"] else "; it is not too full yet, and its topics are clearly apart"
+    message = f"{count}, {enough} are enough{early}: {len(splits)} topics could be entities of their own."
+    return SplitSuggestion(seen, splits, message, says)
 
 
 def _free_names(snapshot: Reading, names: list[str]) -> list[str]:
@@ -312,7 +307,8 @@ def consolidation_report(
     unread_for = _checked(settings.stale_days if stale_days is None else stale_days)
     sizes = scan_entities(snapshot, settings.split, now)
     entities, usage = _entities(snapshot, sizes), reads_so_far(snapshot)
-    scores = weigh(entities, usage, _relations(snapshot, now), now, settings.use)
+    relations = snapshot.frame("facts", f"kind = 'relation' AND {live_sql(now)}", ["subject_id", "object_id"])
+    scores = weigh(entities, usage, relations, now, settings.use)
     archival = rules.archival_candidates(entities, scores, usage)
     flagged = rules.flagged_observations(_flagged(snapshot, now), entities)
     ids = [each["entity_id"] for each in archival]
@@ -353,10 +349,6 @@ def _entities(snapshot: Snapshot, sizes: pl.DataFrame) -> pl.DataFrame:
     named = whole.with_columns(rules.called_names(whole["name"], whole["entity_type"], whole["id"]))
     counted = named.join(sizes.select("count", id="entity_id"), on="id", how="left")
     return counted.with_columns(pl.col("count").fill_null(0)).sort("id")
-
-
-def _relations(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
-    return snapshot.frame("facts", f"kind = 'relation' AND {live_sql(now)}", ["subject_id", "object_id"])
 
 
 def _flagged(snapshot: Snapshot, now: datetime) -> pl.DataFrame:

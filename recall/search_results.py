@@ -116,14 +116,12 @@ def _along_named(found: Ranked, walk: Walk, question: str) -> Walk:
 
 def _of_period(found: Ranked, period: Period) -> set[str]:
     """The facts of the period that a question names: said or begun in it, or a relation that held at a time in it."""
-    return {name for name, row in found.facts.items() if _is_of(row, period)}
-
-
-def _is_of(row: Row, period: Period) -> bool:
-    if any(period.covers(row[column]) for column in FACT_TIMES):
-        return True
-    is_relation = row["object_id"] is not None or row["object_text"] is not None
-    return is_relation and period.meets(row["valid_from"], row["valid_to"])
+    return {
+        name
+        for name, row in found.facts.items()
+        if any(period.covers(row[column]) for column in FACT_TIMES)
+        or (not row["object_id"] is row["object_text"] is None and period.meets(row["valid_from"], row["valid_to"]))
+    }
 
 
 OTHER_SCOPE = 0.6  # what a line of another project counts where the question names one

@@ -5,7 +5,7 @@ An agent has no tool that says yes; where its client cannot ask, the proposal wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -22,7 +22,7 @@ from recall.report import observations_of
 from slowwave.common.errors import Refused, UnusableInput
 from slowwave.common.lexicon.labels import canonical_type
 from slowwave.integrations.python_api import OpenMemory
-from slowwave.review.proposals import Door, Person
+from slowwave.review.proposals import Door, Person, named_observations, observations_in
 
 from .tools import Agent, inert_text, memory_of
 
@@ -152,18 +152,24 @@ def deletion_of(memory: OpenMemory, name: str, observations: Sequence[str]) -> P
     snapshot = memory.snapshot
     entity: str = exact_row(snapshot, name)["id"]
     live = _live(snapshot, entity)
+    if done := _done_before(snapshot, "delete", entity, live, [("", observations)]):
+        return done
     ids = _ids(live, observations)
-    if not {*ids} & {*live}:
-        for each in _done(snapshot, "delete", entity):
-            known = each.ask.get("observations", [])
-            if {*_ids(_contents(snapshot, known), observations)} == {*known}:
-                return each
     return propose_deletion(memory.place.run("propose"), entity, ids, reason="An agent asked for it.")
 
 
-def _done(snapshot: Snapshot, action: str, entity: str) -> Iterator[Proposal]:
-    """What was carried out about an entity, the latest first."""
-    return reversed(list_proposals(snapshot, "applied", action=action, entity=entity))
+def _done_before(
+    snapshot: Snapshot, action: str, entity: str, live: Mapping[str, str], wanted: Sequence[tuple[str, Sequence[str]]]
+) -> Proposal | None:
+    """The last proposal about an entity that did just this: observations by new entity; None while one is live."""
+    if {fact for _, observations in wanted for fact in _ids(live, observations)} & {*live}:
+        return None
+    for each in reversed(list_proposals(snapshot, "applied", action=action, entity=entity)):
+        known = _contents(snapshot, observations_in(each.ask))
+        meant = {(name, fact) for name, observations in wanted for fact in _ids(known, observations)}
+        if meant == {*named_observations(each.ask)}:
+            return each
+    return None
 
 
 def _live(snapshot: Snapshot, entity: str) -> dict[str, str]:
@@ -211,11 +217,9 @@ def split_of(
             f"{parent_name} is not what is split.", "New entities belong to the one that they come from; leave it out."
         )
     live = _live(snapshot, entity["id"])
+    if done := _done_before(snapshot, "split", entity["id"], live, [(name, known) for name, _, known in requests]):
+        return done
     splits, now = _splits(entity["entity_type"], requests, live), plan_hash(entity, live)
-    if not {fact for split in splits for fact in split.observations} & {*live}:
-        for each in _done(snapshot, "split", entity["id"]):
-            if _is_into(snapshot, each, entity["entity_type"], requests):
-                return each
     if made_for not in (None, now):
         raise Refused(
             f"Something else is known of {entity['name']} since the plan was made.",
@@ -233,19 +237,6 @@ def _splits(parent_type: str, requests: Sequence[SplitRequest], live: Mapping[st
         SplitPart(name, (canonical_type(kind) or kind) if kind else parent_type, tuple(_ids(live, observations)))
         for name, kind, observations in requests
     ]
-
-
-def _is_into(snapshot: Snapshot, proposal: Proposal, parent_type: str, requests: Sequence[SplitRequest]) -> bool:
-    """Whether a split is exactly the requested one."""
-    from slowwave.review.split_plan import splits_of
-
-    made = splits_of(proposal.ask)
-    contents = _contents(snapshot, [fact for split in made for fact in split.observations])
-    return _shape(made) == _shape(_splits(parent_type, requests, contents))
-
-
-def _shape(splits: Sequence[SplitPart]) -> set[tuple[str, str | None, frozenset[str]]]:
-    return {(each.name, each.entity_type, frozenset(each.observations)) for each in splits}
 
 
 def split_numbers(memory: OpenMemory, proposal: Proposal) -> dict[str, Any]:

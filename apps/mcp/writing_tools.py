@@ -256,7 +256,7 @@ def analyze_entity_split(ctx: Agent, entity_name: EntityName) -> Document:
 
     memory = memory_of(ctx)
     analysis = analyze_split(memory.snapshot, memory.place.settings.split, datetime.now(UTC), entity_name)
-    document: Document = worded(analysis.as_json(), memory.place.locale)
+    document: Document = worded(analysis, memory.place.locale)
     return document
 
 

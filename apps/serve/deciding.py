@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Any, cast, get_args
 
 from starlette.requests import Request
@@ -43,7 +44,7 @@ def runs_listed(site: Site, request: Request, values: Values) -> Response:
     """The last night, what each of its phases did, and all runs, the newest first."""
     runs = list_runs(site.snapshot, RUNS)
     night = next((n for n, run in enumerate(runs) if run["flow"] == NIGHT and not run["depth"]), None)
-    parts = [] if night is None else runs[night : night + 1 + _parts_after(runs, night)]
+    parts = [] if night is None else [runs[night], *takewhile(lambda run: run["depth"], runs[night + 1 :])]
     done = [(run, _changes(site, run)) for run in parts[1:] if run["commits"]]
     undone = text(values, "undone")
     if undone and run_record(site.snapshot, undone)["state"] != "undone":
@@ -51,11 +52,6 @@ def runs_listed(site: Site, request: Request, values: Values) -> Response:
     return site.page(
         request, "runs.html", runs=runs, night=parts[0] if parts else None, phases=done, undone=undone,
     )  # fmt: skip
-
-
-def _parts_after(runs: list[dict[str, Any]], place: int) -> int:
-    """How many of the runs that follow are parts of this one."""
-    return next((n for n, run in enumerate(runs[place + 1 :]) if not run["depth"]), len(runs) - place - 1)
 
 
 def one_run(site: Site, request: Request, values: Values) -> Response:

@@ -235,18 +235,8 @@ _UNTOLD = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    """Title, reason and subject of a change."""
-
-    title: str
-    reason: str
-    subject_id: str
-    subject: str
-
-
-def describe(what: Proposing, changes: Sequence[RowChange], rows: Mapping[str, Row]) -> Words:
-    """The words of a change; its title is the first sentence about its effect. `rows` are those that it names."""
+def describe(what: Proposing, changes: Sequence[RowChange], rows: Mapping[str, Row]) -> dict[str, str]:
+    """Title (the first sentence about its effect), reason and subject of a change; `rows` are those that it names."""
     facts = [{**rows.get(each.id, {}), **(each.after or {})} for each in changes if each.table in _FACT_TABLES]
     first = next((row for row in facts if row.get("status") == "active"), facts[0] if facts else {})
     lines = in_words(changes, {row: _label(cells) for row, cells in rows.items()})
@@ -254,12 +244,12 @@ def describe(what: Proposing, changes: Sequence[RowChange], rows: Mapping[str, R
     if lines:
         title = lines[0] + (f" And {len(lines) - 1} more." if len(lines) > 1 else "")
     reasons = (str((each.after or {}).get("reason") or "") for each in changes if each.table == "decisions")
-    return Words(
-        what.title or title,
-        what.reason or next(filter(None, reasons), ""),
-        what.subject_id or first.get("subject_id") or first.get("owner_entity_id") or "",
-        what.subject or first.get("statement") or "",
-    )
+    return {
+        "title": what.title or title,
+        "reason": what.reason or next(filter(None, reasons), ""),
+        "subject_id": what.subject_id or first.get("subject_id") or first.get("owner_entity_id") or "",
+        "subject": what.subject or first.get("statement") or "",
+    }
 
 
 def in_words(changes: Sequence[RowChange], words: Texts) -> tuple[str, ...]:

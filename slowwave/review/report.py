@@ -195,37 +195,24 @@ Cells = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class ReportSection:
-    """One table: `count` findings in all, `rows` of the first of them, and what to do next, a sentence each."""
+    """A table: its title and columns, how the rows of a report become cells, and what to do next, a sentence each."""
 
-    key: str
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[Cells, ...]
-    count: int
-    following: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
     title: str
     columns: tuple[str, ...]
     rows: Callable[[Any], Iterator[Cells]]
     following: tuple[str, ...]
 
 
-def sections(report: Report, limit: int | None = None) -> tuple[ReportSection, ...]:
-    """The tables of those sections in which anything was found, each with the first `limit` rows."""
-    found = []
-    for key, kind in _KINDS.items():
-        rows = tuple(kind.rows(report[key])) if report[key] else ()
-        if rows:
-            found.append(ReportSection(key, kind.title, kind.columns, rows[:limit], len(rows), kind.following))
-    return tuple(found)
+def sections(report: Report, limit: int | None = None) -> Iterator[tuple[ReportSection, list[Cells], int]]:
+    """The sections in which anything was found, each with its first `limit` rows, and how many more there are."""
+    for key, section in _SECTIONS.items():
+        if rows := [*section.rows(report[key])] if report[key] else []:
+            yield section, rows[:limit], len(rows) - len(rows[:limit])
 
 
 def counts(report: Report) -> list[tuple[str, int]]:
     """The summary in words, in its order, findings by the titles of their tables; what was not found is left out."""
-    titles = {f"{key}_count": kind.title for key, kind in _KINDS.items()}
+    titles = {f"{key}_count": kind.title for key, kind in _SECTIONS.items()}
     titles["stale_entities_count"] += f" (for {report['stale_days']:g} days)"
     others = {"total_entities": "Entities", "total_observations": "Observations"}
     words = {**others, **titles, "pending_proposals_count": "Changes that wait for a person"}
@@ -239,7 +226,7 @@ def verdict(report: Report) -> str:
         return "Nothing is remembered yet, so there is nothing to report. It begins with: slowwave ingest PATH"
     if report["summary"]["pending_proposals_count"]:
         return "What waits for you: slowwave review list"
-    return "" if any(report[key] for key in _KINDS) else "Nothing needs a hand."
+    return "" if any(report[key] for key in _SECTIONS) else "Nothing needs a hand."
 
 
 def _rows(*fields: str | Callable[[Report], Any]) -> Callable[[Any], Iterator[Cells]]:
@@ -276,8 +263,8 @@ def _cut(text: str) -> str:
 
 
 _ENTITY = ("entity_name", "entity_type", "observation_count")
-_KINDS: Mapping[str, _Kind] = {
-    "split_candidates": _Kind(
+_SECTIONS: Mapping[str, ReportSection] = {
+    "split_candidates": ReportSection(
         "Split candidates: too much of several topics",
         ("entity", "type", "count", "threshold", "topics", "score"),
         _rows("name", "type", "count", "threshold", "topics", "topic_diversity"),
@@ -286,37 +273,37 @@ _KINDS: Mapping[str, _Kind] = {
             "Leave them for review: slowwave split propose ENTITY",
         ),
     ),
-    "flagged_observations": _Kind(
+    "flagged_observations": ReportSection(
         "Flagged observations: each looked like another one",
         ("entity", "observation", "id"),
         _flagged,
         ("Compare: slowwave duplicates ENTITY", "Let one go: slowwave retire ENTITY ID"),
     ),
-    "stale_entities": _Kind(
+    "stale_entities": ReportSection(
         "Stale entities: hardly ever read, and not lately",
         ("entity", "type", "count", "reads", "last read"),
         _rows(*_ENTITY, "access_count", _last_read),
         ("Look: slowwave facts ENTITY", "Let go: slowwave retire ENTITY ID, and back: slowwave restore ID"),
     ),
-    "large_entities": _Kind(
+    "large_entities": ReportSection(
         "Large entities: near the threshold for a split, or beyond it",
         ("entity", "type", "count", "threshold", "what"),
         _rows(*_ENTITY, "threshold", _band_of),
         ("Look: slowwave facts ENTITY", "Part what is clearly apart: slowwave split propose ENTITY"),
     ),
-    "archival_candidates": _Kind(
+    "archival_candidates": ReportSection(
         "Archival candidates: of no weight, and unread for years",
         ("entity", "type", "count", "importance", "last read"),
         _rows(*_ENTITY, "importance", _last_read),
         ("Look: slowwave facts ENTITY", "Keep it for ever: slowwave entity pin ENTITY"),
     ),
-    "suspects": _Kind(
+    "suspects": ReportSection(
         "Doubtful facts: what each leans on no longer holds",
         ("entity", "observation", "leans on", "id"),
         _rows(lambda row: row["entity_name"] or "", "content", "leans_on", "id"),
         ("The story of one: slowwave why ID", "Let it go: slowwave retire ENTITY ID"),
     ),
-    "duplicates": _Kind(
+    "duplicates": ReportSection(
         "Alike: pairs among the observations of the most read entities",
         ("entity", "reads", "count", "pairs", "the nearest pair"),
         _rows("entity_name", "access_count", "total_observations", "duplicates_found", _nearest),

@@ -203,69 +203,46 @@ def _groups(labels: Labels) -> list[list[int]]:
     return grouped.sort(-pl.col("place").list.len().cast(pl.Int64), pl.col("place").list.first())["place"].to_list()
 
 
-DIGITS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class TopicAnalysis:
-    """How full an entity is, and what it holds: (id, content) of the observations of each topic (S0-12)."""
-
-    entity_id: str
-    entity_name: str
-    entity_type: str
-    observation_count: int
-    threshold: int
-    needs_split: bool
-    is_distinct: bool
-    topics: Mapping[str, tuple[tuple[str, str], ...]]
-    split_score: float
-    plan_hash: str
-
-    def as_json(self) -> dict[str, Any]:
-        """As the tool `analyze_entity_split` has it."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        contents = {label: [content for _, content in observations] for label, observations in self.topics.items()}
-        return fields | {"topics": contents, "split_score": round(self.split_score, DIGITS)}
-
-
 @dataclass(frozen=True, slots=True)
 class SplitSuggestion:
-    """How an entity could be split, with the content of each observation; no splits where it need not be (S0-13)."""
+    """How an entity could be split; no splits, and why, where it need not be (S0-13).
 
-    analysis: TopicAnalysis
+    `analysis` is plain data (S0-12), `contents` are the observations by id.
+    """
+
+    analysis: Mapping[str, Any]
     splits: tuple[SplitPart, ...]
     message: str
+    contents: Mapping[str, str]
 
     def as_json(self) -> dict[str, Any]:
         """The contract of `split propose --json --dry-run`: what to approve, or null and why."""
-        return {"proposal": self._plan() if self.splits else None, "message": self.message}
-
-    def _plan(self) -> dict[str, Any]:
-        seen, parent = self.analysis, self.analysis.entity_name
-        contents = {fact: content for observations in seen.topics.values() for fact, content in observations}
-        moved = sum(len(each.observations) for each in self.splits)
-        ends = [(parent, each.name) for each in self.splits]
-        return {
+        seen, parent = self.analysis, self.analysis["entity_name"]
+        count, moved = seen["observation_count"], sum(len(each.observations) for each in self.splits)
+        plan = {
             "original_entity": parent,
-            "entity_id": seen.entity_id,
-            "entity_type": seen.entity_type,
+            "entity_id": seen["entity_id"],
+            "entity_type": seen["entity_type"],
             "suggested_splits": [
                 {"name": each.name, "entity_type": each.entity_type,
-                 "observations": [{"id": fact, "content": contents[fact]} for fact in each.observations]}
+                 "observations": [{"id": fact, "content": self.contents[fact]} for fact in each.observations]}
                 for each in self.splits
             ],
             "relations_to_create": [
                 {"from": one, "relation_type": relation, "to": other}
-                for whole, part in ends
-                for one, relation, other in ((whole, CONTAINS, part), (part, INVERSE[CONTAINS], whole))
+                for each in self.splits
+                for one, relation, other in (
+                    (parent, CONTAINS, each.name), (each.name, INVERSE[CONTAINS], parent),
+                )
             ],
             "analysis": {
-                "observation_count": seen.observation_count, "threshold": seen.threshold,
-                "split_score": round(seen.split_score, DIGITS), "n_topics": len(seen.topics),
-                "moved_observations": moved, "original_observations_remaining": seen.observation_count - moved,
+                "observation_count": count, "threshold": seen["threshold"], "split_score": seen["split_score"],
+                "n_topics": len(seen["topics"]), "moved_observations": moved,
+                "original_observations_remaining": count - moved,
             },
-            "plan_hash": seen.plan_hash,
+            "plan_hash": seen["plan_hash"],
         }  # fmt: skip
+        return {"proposal": plan if self.splits else None, "message": self.message}
 
 
 # How much is too much for an entity, and whether what it holds is of several topics (S0-07, S0-08, T1).

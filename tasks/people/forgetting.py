@@ -21,7 +21,6 @@ from slowwave.common.records import OPEN_BATCH, Usage
 from slowwave.common.run_counts import RunCount, by_label
 from slowwave.common.text import normalise_name
 from slowwave.lifecycle import erasure
-from slowwave.lifecycle.erasure import Ids
 from slowwave.lifecycle.forgotten_names import NameMatcher, check_name
 from storage.paid_answers import StoredAnswers
 from storage.schema import Role
@@ -180,8 +179,7 @@ def forget(run: Run, subject: Subject) -> Report:
 
     Raises `Refused` while another run or a batch of a model goes on: it could store again what it read before.
     """
-    _check_that_nobody_runs(store_of(run))
-    _check_that_nothing_is_under_way(store_of(run))
+    _check_alone(store_of(run))
     report = Report(subject, ErasurePlan({}, {}, {}, (), ()), run.id, notes=subject.notes)
     with recorded(run, report, {"names": len(subject.names.listed)}):
         store = store_of(run)
@@ -199,13 +197,10 @@ def forget(run: Run, subject: Subject) -> Report:
     return report
 
 
-def _check_that_nobody_runs(store: Store) -> None:
+def _check_alone(store: Store) -> None:
     if alive := alive_runs(store):
         way_out = f"Wait until it has ended, or stop it; if its machine is gone: slowwave runs {alive[0]} --end"
         raise Refused(f"Run {', '.join(alive)} is still going on and may have read what is to be erased.", way_out)
-
-
-def _check_that_nothing_is_under_way(store: Store) -> None:
     under_way = [each for each in StoredAnswers(store).batches() if each.state in OPEN_BATCH]
     if under_way:
         prompts, models = sum(len(each.keys) for each in under_way), sorted({each.model for each in under_way})
@@ -231,17 +226,14 @@ def _write(run: Run, subject: Subject) -> ErasurePlan:
     with store.commit(run.id, "forget", run.now) as tx:
         if tx.is_overtaken(snapshot):
             again = plan_erasure(tx, subject.entity_id, subject.names)
-            plan, vectors = replace(again, gone=_joined(plan.gone, again.gone)), _vectors(run, again)
+            plan = replace(again, gone={name: ids | again.gone[name] for name, ids in plan.gone.items()})
+            vectors = _vectors(run, again)
         for name in tables_of(Role.STATE, Role.HISTORY):
             change = TableErasure(frozenset(plan.gone[name]), plan.struck[name], vectors[name])
             if name != LEDGER or change.gone or len(change.struck):
                 erase(tx, name, change)
         tx.upsert("decisions", _decision(run, subject, plan))
     return plan
-
-
-def _joined(first: Ids, second: Ids) -> Ids:
-    return {name: first[name] | second[name] for name in first}
 
 
 def _vectors(run: Run, plan: ErasurePlan) -> dict[str, pl.DataFrame]:

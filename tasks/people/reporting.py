@@ -99,7 +99,7 @@ async def publish_report(run: Run, report: Mapping[str, Any]) -> None:
     await show_page(lines, "consolidation-report", "What wants a person's eye")
 
 
-def report_markdown(report: Mapping[str, Any], place: str = "", limit: int | None = SHOWN) -> str:
+def report_markdown(report: Mapping[str, Any], place: str = "") -> str:
     """The report as Markdown; stored text in it is text. `place`: the options that all its commands need."""
     lines = [
         f"# Consolidation report, {report['generated_at'][:10]}",
@@ -107,9 +107,8 @@ def report_markdown(report: Mapping[str, Any], place: str = "", limit: int | Non
         *([plain_text(verdict(report)), ""] if verdict(report) else []),
         *markdown_table(("what", "count"), counts(report)),
     ]
-    for section in sections(report, limit):
-        lines += [f"## {plain_text(section.title)}", "", *markdown_table(section.columns, section.rows)]
-        more = section.count - len(section.rows)
+    for section, rows, more in sections(report, SHOWN):
+        lines += [f"## {plain_text(section.title)}", "", *markdown_table(section.columns, rows)]
         lines += [f"… and {more} more.", ""] if more else []
         lines += [f"- {plain_text(sentence)}" for sentence in section.following] + [""]
     lines += [f"- {plain_text(note)}" for note in report.get("notes", ())]
