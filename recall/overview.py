@@ -161,26 +161,25 @@ UNDID = "undid"
 def list_runs(snapshot: Snapshot, limit: int | None = None) -> list[dict[str, Any]]:
     """Runs, the newest first, parts right after the whole in the order in which they ran; `limit` counts wholes.
 
-    `depth`: of how many runs it is a part; `commits`, their `kinds` and the `first`; `effects` in words; `took_s`
-    seconds; `window` of what it read; `is_imported`: it ran elsewhere and came with an export.
+    `depth`: of how many runs it is a part; `commits`: how many it made; `effects` in words; `took_s` seconds; `window`
+    of what it read; `is_imported`: it ran elsewhere and came with an export.
     """
     listed = snapshot.frame("runs", columns=["id", "parent_id", "started_at"])
     newest = _in_order(listed, limit)
     rows = snapshot.by_ids("runs", newest["id"], _COLUMNS)
     both = newest.select("id", "depth").join(rows, on="id", maintain_order="left")
-    commits = snapshot.frame("commits", columns=["run_id", "kind", "sequence"]).group_by("run_id")
-    counted = commits.agg(commits=pl.len(), kinds=pl.col("kind").unique().sort(), first=pl.col("sequence").min())
+    counted = snapshot.frame("commits", columns=["run_id"]).group_by("run_id").agg(commits=pl.len())
     return [_shown(row) for row in both.join(counted, left_on="id", right_on="run_id", how="left").to_dicts()]
 
 
 def run_record(snapshot: Snapshot, text: str) -> dict[str, Any]:
-    """One run as in `list_runs`, with its commits one by one, its parts as `phases`, and `waited_s` for the lease."""
+    """One run as in `list_runs`, with its commits one by one, and its parts as `phases`."""
     row = run_named(snapshot, text)
     where = f"run_id = {quoted(row['id'])}"
-    made = snapshot.frame("commits", where, ["sequence", "kind", "at", "waited_s"]).sort("sequence")
+    made = snapshot.frame("commits", where, ["sequence", "kind", "at"]).sort("sequence")
     phases = snapshot.by_ids("runs", [row["id"]], ["id", "started_at"], key="parent_id").sort("started_at", "id")
     shown = _shown({name: row[name] for name in _COLUMNS})
-    return {**shown, "commits": made.to_dicts(), "waited_s": made["waited_s"].sum(), "phases": phases["id"].to_list()}
+    return {**shown, "commits": made.to_dicts(), "phases": phases["id"].to_list()}
 
 
 def _in_order(listed: pl.DataFrame, limit: int | None) -> pl.DataFrame:
