@@ -109,12 +109,13 @@ def audit(
 
     report = audit_export(path, place.settings, system, stale_days=stale_days)
     yield report
-    rows = [(each.title, each.count, f"{each.rate:.1%}", f"of {each.total} {each.of}") for each in report.findings]
-    title = f"{report.path}: {report.items} items about {report.entities} entities, an export of {report.system}"
+    found = [*report["findings"].values()]
+    rows = [(each["title"], each["count"], f"{each['rate']:.1%}", f"of {each['total']} {each['of']}") for each in found]
+    title = "{path}: {items} items about {entities} entities, an export of {system}".format_map(report)
     yield table(title, ("finding", "count", "rate", "of how many"), rows)
-    for each in report.findings:
-        if each.examples:
-            yield table(each.title, ("where", "example"), [(e.place, e.text) for e in each.examples])
+    for each in found:
+        if each["examples"]:
+            yield table(each["title"], ("where", "example"), [[*example.values()] for example in each["examples"]])
 
 
 def export(

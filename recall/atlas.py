@@ -321,12 +321,8 @@ def _aspects(snapshot: Snapshot, now: datetime, settings: AspectSettings) -> lis
     """All fourteen with their scores, counted from the facts that are live now."""
     return [
         {
-            "slug": row.aspect.slug,
-            "name": row.aspect.display_name,
-            "category": row.aspect.category,
-            "score": round(row.score, 1),
-            "facts": row.facts,
-            "entities": row.entities,
+            "slug": row["slug"], "name": row["display_name"], "category": row["category"],
+            "score": round(row["score"], 1), "facts": row["facts"], "entities": row["entities"],
         }
         for row in aspects(snapshot, now, settings)
-    ]
+    ]  # fmt: skip

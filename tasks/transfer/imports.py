@@ -25,7 +25,7 @@ from slowwave.common.errors import UnusableInput
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import IngestSettings, Settings
 from slowwave.common.text import readable, row_id
-from slowwave.integrations.foreign.audit import Audit, audit
+from slowwave.integrations.foreign.audit import audit
 from slowwave.integrations.foreign.parsers import READS, read_export
 from slowwave.integrations.foreign.records import Adopted, Foreign, Skipped, adopt, without_secrets
 from slowwave.reading.ingestion.conversations import hidden_names
@@ -274,7 +274,7 @@ LEAST_COSINE = 0.6  # what denies or opposes a statement is less like it than wh
 
 def audit_export(
     path: str | Path, settings: Settings, system: str = "auto", *, now: datetime | None = None, stale_days: int = 365
-) -> Audit:
+) -> dict[str, Any]:
     """What is wrong with an export, by the rules and thresholds of the settings; reads the file and changes nothing.
 
     Raises `UnusableInput` for what cannot be read.

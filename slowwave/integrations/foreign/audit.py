@@ -7,7 +7,6 @@ such figure, and other numbers are mostly other things or other days: a model ju
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -34,52 +33,6 @@ _DENIAL = rf"\b(?:{'|'.join(POLARITY.values())})\b"
 _BESIDES = tuple(guard for guard in GUARDS if guard.name not in ("polarity", "word"))
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """Where something was found, and what it says, without secrets."""
-
-    place: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class AuditFinding:
-    """How many of `total` things (`of` says which) have a fault, and the first of them."""
-
-    name: str
-    title: str
-    count: int
-    total: int
-    of: str
-    examples: tuple[Example, ...] = ()
-
-    @property
-    def rate(self) -> float:
-        """The share, 0 to 1; 0 where there is nothing."""
-        return self.count / self.total if self.total else 0.0
-
-    def as_json(self) -> dict[str, Any]:
-        """The finding as plain data, its rate included."""
-        own = asdict(self)
-        return {**own, "rate": round(self.rate, 4), "examples": list(own["examples"])}
-
-
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """All findings about an export."""
-
-    path: str
-    system: str
-    items: int
-    entities: int
-    stale_days: int
-    findings: tuple[AuditFinding, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """The contract of `audit --json`."""
-        return {**asdict(self), "findings": {each.name: each.as_json() for each in self.findings}}
-
-
 def audit(
     foreign: Foreign,
     vectors: Vectors,
@@ -88,11 +41,13 @@ def audit(
     resolve: float,
     path: str = "",
     stale_days: int = 365,
-) -> Audit:
-    """Look at everything that an export holds; `vectors` are unit rows of its claims, zero where there is none.
+) -> dict[str, Any]:
+    """The contract of `audit --json`, from everything that an export holds.
 
-    `resolve` is the cosine from which two statements may be about one matter. Counts are of items, and of pairs the
-    later item counts, so that no rate is above 1.
+    A finding says how many of `total` things (`of` says which) have a fault, their `rate`, 0 to 1, and the first of
+    them without secrets. `vectors` are unit rows of the claims, zero where there is none; `resolve` is the cosine from
+    which two statements may be about one matter. Counts are of items, and of pairs the later item counts, so that no
+    rate is above 1.
     """
     rows = _with_marks(foreign, now)
     live = rows.filter("holds")
@@ -124,18 +79,24 @@ def audit(
     )  # fmt: skip
     named = pl.concat([foreign.entities["name"], foreign.claims["subject"], foreign.claims["object"]])
     entities = {normalise_name(name) for name in named.drop_nulls().unique()}
-    findings = tuple(
-        AuditFinding(name, title, len(rows), total, of, _examples(rows)) for name, title, rows, of, total in found
-    )
-    return Audit(path, foreign.format, len(rows), len(entities), stale_days, findings)
+    findings = {
+        name: {
+            "name": name, "title": title, "count": len(faulty), "total": total, "of": of,
+            "rate": round(len(faulty) / total, 4) if total else 0.0, "examples": _examples(faulty),
+        }
+        for name, title, faulty, of, total in found
+    }  # fmt: skip
+    return {
+        "path": path, "system": foreign.format, "items": len(rows), "entities": len(entities),
+        "stale_days": stale_days, "findings": findings,
+    }  # fmt: skip
 
 
-def _examples(found: pl.DataFrame) -> tuple[Example, ...]:
-    """The first of these rows (place, shown), each with its `note`, if it has one."""
+def _examples(found: pl.DataFrame) -> list[dict[str, str]]:
+    """Place and text of the first of these rows (place, shown), each with its `note`, if it has one."""
     rows = found.head(EXAMPLES).iter_rows(named=True)
-    return tuple(
-        Example(row["place"], f"{row['shown']} ({row['note']})" if row.get("note") else row["shown"]) for row in rows
-    )
+    notes = ((row, f" ({row['note']})" if row.get("note") else "") for row in rows)
+    return [{"place": row["place"], "text": row["shown"] + note} for row, note in notes]
 
 
 def _beside(pairs: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
