@@ -397,7 +397,7 @@ def split() -> None:
 def split_propose(entity: ExactEntity, plan: PlanOption = None, dry_run: DryRun = False, *, place: Place) -> Shown:
     """Propose a split for a person to approve (slowwave review): by topic, or by your own plan."""
     from recall.report import suggest_split
-    from tasks.people.splitting import propose
+    from tasks.people.review import propose
 
     if dry_run:
         found = suggest_split(place.store().snapshot(), place.settings.split, datetime.now(UTC), entity)

@@ -197,12 +197,11 @@ def restore(
 ) -> Shown:
     """Restore archived facts. Exit code 4 if one is stored again or was replaced."""
     from tasks.entities.retirement import restore as bring_back
+    from tasks.people.reporting import restored_document
 
     mine = place.run("restore")
     restored = bring_back(mine, ids or (), run, dry_run=dry_run)
-    facts = [{"id": fact, "statement": statement} for fact, statement in restored.facts]
-    stay = [{"id": fact, "statement": text, "reason": reason} for fact, text, reason in restored.refused]
-    yield {"run": None if dry_run else mine.id, "dry_run": dry_run, "restored": facts, "refused": stay}
+    yield restored_document(mine, restored, dry_run)
     yield from _restored_lines(restored, "Would restore" if dry_run else "Restored")
     if not dry_run:
         yield f"Away again with: slowwave undo {mine.id}"

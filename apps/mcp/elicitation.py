@@ -208,7 +208,7 @@ def split_of(
     Raises as `deletion_of`, `UnusableInput` for a plan that cannot be, and `Refused` for one that grew stale (T49).
     """
     from slowwave.review.split_plan import plan_hash
-    from tasks.people.splitting import propose_split
+    from tasks.people.review import propose_split
 
     snapshot = memory.snapshot
     entity = exact_row(snapshot, name)

@@ -17,7 +17,6 @@ from slowwave.common.settings import ReportSettings
 from slowwave.review.report import counts, sections, verdict
 from storage import doctor
 from storage import undo as undoing
-from storage.doctor import Defect
 from storage.store import Store
 from storage.transactions import Transaction
 from tasks.entities.retirement import Restored
@@ -27,7 +26,7 @@ from tasks.runtime.run_pages import markdown_table, plain_text, show_page, show_
 from tasks.runtime.runs import Run, as_run, existing_store, finished_row
 from tasks.runtime.writing import proposed
 
-from .splitting import propose_split
+from .review import propose_split
 
 SHOWN = 50
 """Rows of each section on the page of a run."""
@@ -118,57 +117,31 @@ def report_markdown(report: Mapping[str, Any], place: str = "") -> str:
 # Examining: what the doctor finds in a namespace, shown on the run's page.
 
 
-@dataclass(frozen=True, slots=True)
-class Examined:
-    """Mended defects, and those that are left."""
-
-    run: str
-    mended: tuple[Defect, ...]
-    left: tuple[Defect, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """All of it as plain data."""
-        lists = {"mended": [asdict(each) for each in self.mended], "findings": [asdict(each) for each in self.left]}
-        return {"run": self.run, "state": "completed", **lists}
-
-    def sentence(self) -> str:
-        """How the namespace is."""
-        mended = f" {len(self.mended)} defects were mended." if self.mended else ""
-        if not self.left:
-            return f"Healthy.{mended}"
-        kinds = Counter(each.check for each in self.left)
-        return f"{len(self.left)} defects: {', '.join(f'{kind} ({n})' for kind, n in sorted(kinds.items()))}.{mended}"
-
-    def enforce(self, run: Run) -> None:
-        """Raise `Damaged` if something is wrong."""
-        if self.left:
-            place = f"--store {run.store} --namespace {run.namespace}"
-            raise Damaged(self.sentence(), f"Look with `slowwave doctor {place}`, mend with --repair.")
-
-
 @task("examine the store", tags=[WHOLE_MEMORY])
-def examine_store(run: Run, *, repair: bool) -> Examined:
-    """Every defect of the newest state, after what can be mended was mended if asked for, in one commit."""
+def examine_store(run: Run, *, repair: bool) -> dict[str, Any]:
+    """Every defect of the newest state (`findings`), after what can be was `mended` if asked for, in one commit."""
     mended = doctor.mend_head(run.store, run.namespace) if repair else ()
     store = Store.attach(run.store, run.namespace, retention=run.retention)
     mended += doctor.repair(store, run.id, run.now) if repair else ()
-    return Examined(run.id, mended, doctor.examine(store))
+    lists = {"mended": [*map(asdict, mended)], "findings": [*map(asdict, doctor.examine(store))]}
+    return {"run": run.id, "state": "completed", **lists}
 
 
-async def publish_findings(run: Run, examined: Examined) -> None:
-    """Show them on the run's page: a Markdown artifact with the counts, and a table of all defects."""
-    rows = [{"state": "mended", **asdict(each)} for each in examined.mended]
-    rows += [{"state": "found", **asdict(each)} for each in examined.left]
-    kinds = Counter((row["state"], row["check"], row["table"]) for row in rows)
-    lines = [
-        f"# {run.id}",
-        "",
-        f"Store `{run.store}`, namespace `{run.namespace}`. {examined.sentence()}",
-        "",
-        *(markdown_table(("state", "check", "table", "count"), [(*kind, n) for kind, n in sorted(kinds.items())])),
-    ]
+async def publish_findings(run: Run, found: Mapping[str, Any]) -> None:
+    """Show the counts and all defects on the run's page; raises `Damaged` if something is wrong."""
+    rows = [{"state": "mended", **each} for each in found["mended"]]
+    rows += [{"state": "found", **each} for each in found["findings"]]
+    kinds = sorted(Counter((row["state"], row["check"], row["table"]) for row in rows).items())
+    counts = Counter(each["check"] for each in found["findings"])
+    defects = f"{len(found['findings'])} defects: {', '.join(f'{kind} ({n})' for kind, n in sorted(counts.items()))}."
+    mended = f" {len(found['mended'])} defects were mended." if found["mended"] else ""
+    sentence, place = (defects if counts else "Healthy.") + mended, f"--store {run.store} --namespace {run.namespace}"
+    lines = [f"# {run.id}", "", f"Store `{run.store}`, namespace `{run.namespace}`. {sentence}", ""]
+    lines += markdown_table(("state", "check", "table", "count"), [(*kind, n) for kind, n in kinds])
     await show_page(lines, "doctor-summary", "How the namespace is")
     await show_table(rows, "doctor-findings", "Every defect")
+    if counts:
+        raise Damaged(sentence, f"Look with `slowwave doctor {place}`, mend with --repair.")
 
 
 # Undo and restore: what they did, on the page of their run.
@@ -210,7 +183,7 @@ async def publish_undone(run: Run, report: undoing.UndoReport, *, dry_run: bool)
 
 
 async def publish_restored(run: Run, restored: Restored, *, dry_run: bool) -> dict[str, Any]:
-    """Show what came back on the run's page; returns the same as plain data, with the keys of `slowwave restore`."""
+    """Show what came back on the run's page; returns the same as plain data."""
     verb = "Would restore" if dry_run else "Restored"
     lines = [f"# {verb} {len(restored.facts)} facts", ""]
     lines += markdown_table(("fact", "id"), _shown([(text, fact) for fact, text in restored.facts]))
@@ -220,6 +193,11 @@ async def publish_restored(run: Run, restored: Restored, *, dry_run: bool) -> di
     if restored.facts and not dry_run:
         lines += [f"Take it back: `slowwave undo {run.id} --store {run.store} --namespace {run.namespace}`."]
     await show_page(lines, "restore-summary", "Which facts came back")
+    return restored_document(run, restored, dry_run)
+
+
+def restored_document(run: Run, restored: Restored, dry_run: bool) -> dict[str, Any]:
+    """The contract of `restore --json`."""
     return {
         "run": None if dry_run else run.id,
         "dry_run": dry_run,

@@ -6,14 +6,14 @@ Stored text is text in it, never Markdown.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from recall.proposals import summary_of
-from slowwave.review.proposals import ProposalQuestion, ReviewDecision
+from slowwave.review.proposals import Person, ProposalQuestion, ReviewDecision
 from tasks.runtime.engine import is_inline, log
 from tasks.runtime.run_pages import markdown_table, plain_text, show_page
 from tasks.runtime.runs import Run, existing_store
@@ -164,15 +164,6 @@ def _plain(questions: Sequence[ProposalQuestion]) -> list[dict[str, Any]]:
 KEPT = "review-asked"
 
 
-@dataclass(frozen=True, slots=True)
-class FormAnswer:
-    """The answer of a person: name, note, and what to carry out, by proposal."""
-
-    name: str
-    note: str
-    verdicts: Mapping[str, Choice]
-
-
 async def frozen(run: Run, action: str, limit: int) -> tuple[ProposalQuestion, ...]:
     """What to ask about: what waits now; when the run goes on, what waited when it began."""
     if is_inline():
@@ -199,11 +190,13 @@ def _questions(run: Run, action: str, limit: int) -> tuple[ProposalQuestion, ...
     return tuple(questions)
 
 
-async def answered(questions: Sequence[ProposalQuestion], person: str, timeout_hours: float) -> FormAnswer:
-    """Suspend until a person answers."""
+async def answered(
+    questions: Sequence[ProposalQuestion], person: str, timeout_hours: float
+) -> tuple[Person, str, dict[str, Choice]]:
+    """Suspend until a person answers: who, their note, and what to carry out, by proposal."""
     from prefect.flow_runs import asuspend_flow_run
 
     log.info("Waiting for a person: press Resume on this run, or use `slowwave review`.")
     form = form_of(questions, person)
     given = (await asuspend_flow_run(form, timeout=round(timeout_hours * 3600), key="review")).model_dump()
-    return FormAnswer(" ".join(given["name"].split()), given["note"], verdicts_in(questions, given))
+    return Person(" ".join(given["name"].split()), "prefect"), given["note"], verdicts_in(questions, given)

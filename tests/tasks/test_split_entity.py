@@ -31,8 +31,7 @@ from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
 from tasks.nightly.groups import refreshed_aspects
-from tasks.people.review import decide, reject
-from tasks.people.splitting import propose, propose_split
+from tasks.people.review import decide, propose, propose_split, reject
 from tasks.runtime.runs import Counts, Run, new_run, recorded
 
 SEAT = open_embedder(DEFAULT_EMBEDDER)
