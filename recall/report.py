@@ -171,10 +171,9 @@ def _scored(row: Mapping[str, Any], observations: pl.DataFrame, settings: SplitS
     ids, texts = observations["id"].to_list(), observations["statement"].fill_null("").to_list()
     is_enough = len(ids) >= settings.proactive_ratio * row["threshold"]
     vectors = unit_matrix(observations["vector"], dims)
-    topics = find_topics(texts, vectors, settings, words_in(row["name"])) if is_enough else ()
-    sizes = [len(topic.members) for topic in topics]
-    listed = [{"label": topic.label, "ids": [ids[place] for place in topic.members]} for topic in topics]
-    return {"topics": listed, **weighed(len(ids), row["threshold"], sizes, settings)}
+    topics = find_topics(texts, vectors, settings, words_in(row["name"])) if is_enough else {}
+    listed = [{"label": label, "ids": [ids[place] for place in members]} for label, members in topics.items()]
+    return {"topics": listed, **weighed(len(ids), row["threshold"], [*map(len, topics.values())], settings)}
 
 
 def observations_of(snapshot: Reading, entity_id: str, now: datetime) -> pl.DataFrame:

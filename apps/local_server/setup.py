@@ -201,18 +201,13 @@ def _placed(value: Any, store: str, inbox: str) -> Any:
 def _changed(place: Place, name: str) -> dict[str, Any]:
     """The settings of a flow that are not its defaults, as its form takes them: what `slowwave NAME` would use here."""
     settings = place.settings
+    nightly = nightly_settings(place, _NO_MODEL)
     made: dict[str, Group] = {
-        "ingest": settings.ingest,
         "inbox": settings.ingest,
-        "steward": settings.steward,
-        "sleep": nightly_settings(place, _NO_MODEL),
-        "consolidate": settings.consolidate,
-        "decay": settings.decay,
-        "communities": settings.communities,
+        "sleep": nightly,
         "upkeep": settings.retention,
-        "report": settings.report,
         "backfill": backfill_settings(place, _NO_MODEL),
-        "fleet": FleetSettings(**settings.fleet.model_dump(), sleep=nightly_settings(place, _NO_MODEL)),
-        "reembed": settings.reembed,
+        "fleet": FleetSettings(**settings.fleet.model_dump(), sleep=nightly),
     }
-    return made[name].model_dump(mode="json", exclude_defaults=True) if name in made else {}
+    own: Group | None = made.get(name) or getattr(settings, name, None)
+    return {} if own is None else own.model_dump(mode="json", exclude_defaults=True)

@@ -95,18 +95,10 @@ _DIGITS = 6  # a cosine of float32 is known no better
 _EVEN = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic: its label, and its observations by place."""
-
-    label: str
-    members: tuple[int, ...]
-
-
 def find_topics(
     texts: Sequence[str], vectors: Vectors, settings: SplitSettings, own_words: Collection[str] = ()
-) -> tuple[Topic, ...]:
-    """The topics of an entity's observations, largest first; what is noise is in none.
+) -> dict[str, list[int]]:
+    """The observations of each topic of an entity by place, largest topic first; what is noise is in none.
 
     `vectors`, (n, d), are unit rows in the order of the texts, zero where there is none. `own_words` name no topic.
     Where the vectors tell none or all apart, the words decide; a single topic is no diversity (T2).
@@ -117,7 +109,7 @@ def find_topics(
         labels = anchor_topics(texts, stop)
     groups = _groups(labels)
     names = name_topics([[texts[place] for place in members] for members in groups], stop, settings.label_terms)
-    return tuple(Topic(name, tuple(members)) for name, members in zip(names, groups, strict=True))
+    return dict(zip(names, groups, strict=True))
 
 
 def words_in(name: str) -> frozenset[str]:
