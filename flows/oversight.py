@@ -18,9 +18,14 @@ from tasks.orchestration.phases import check_recall, conclude, freeze_probes
 from tasks.orchestration.tallies import Tally
 from tasks.people.reporting import (
     ProposedSplits,
+    answered,
+    can_ask,
     examine_store,
+    frozen,
     look_over,
+    nobody_to_ask,
     propose_splits,
+    publish_decided,
     publish_findings,
     publish_report,
     publish_restored,
@@ -29,7 +34,6 @@ from tasks.people.reporting import (
     with_waiting,
 )
 from tasks.people.review import apply_verdicts
-from tasks.people.review_forms import answered, can_ask, frozen, nobody_to_ask, publish_decided
 from tasks.runtime.engine import flow
 from tasks.runtime.retrying import ONCE
 from tasks.runtime.runs import existing_run, new_run, recorded

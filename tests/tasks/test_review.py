@@ -48,8 +48,8 @@ from storage.tables import TABLES
 from storage.undo import undo
 from tasks.people.forgetting import find_subject, forget
 from tasks.people.observations import propose_deletion
+from tasks.people.reporting import form_of, verdicts_in
 from tasks.people.review import Choice, apply_verdicts, approve, approve_for_later, decide, reject
-from tasks.people.review_forms import form_of, verdicts_in
 from tasks.runtime.runs import Run, existing_run, store_of
 from tasks.runtime.writing import proposing
 
