@@ -224,13 +224,9 @@ _AGAIN = {
 }
 
 
-def waiting(
-    run: Run, action: str | None = None, *, risky: bool | None = None, limit: int | None = None
-) -> tuple[Proposal, ...]:
-    """What waits for a person, oldest first; of one action, and only what has a risk, or has none."""
-    found = list_proposals(existing_store(run).snapshot(), "pending", action=action or None)
-    chosen = [each for each in found if risky is None or each.is_risky == risky]
-    return tuple(chosen[:limit])
+def waiting(run: Run, action: str | None = None, limit: int | None = None) -> tuple[Proposal, ...]:
+    """What waits for a person, oldest first; of one action."""
+    return list_proposals(existing_store(run).snapshot(), "pending", action=action or None, limit=limit)
 
 
 def decide(run: Run, ids: Sequence[str], choice: Choice, person: Person, note: str = "") -> tuple[DecidedProposal, ...]:
