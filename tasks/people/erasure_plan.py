@@ -36,8 +36,8 @@ Quotes = Mapping[str, Mapping[str, Sequence[str]]]
 class ErasurePlan:
     """What changes, by table: ids that go, rows that are struck, and the texts (id, text) of vectors to compute again.
 
-    An empty text leaves a row without a vector. `entities` are the names of those that go, `owners` the entities whose
-    profiles must be made again.
+    An empty text leaves a row without a vector. `entities` are the names of those that go; profiles of `owners` are
+    renewed.
     """
 
     gone: Ids
@@ -70,11 +70,7 @@ def plan_erasure(reading: Reading, entity_id: str, names: NameMatcher) -> Erasur
 
 
 def retold_among(calls: pl.DataFrame) -> pl.Series:
-    """Ids of the calls (id, prompt_name) that summarise or answer questions: none stays when anything is forgotten.
-
-    They tell in words of their own what was known of somebody, perhaps without a name, and of communities that are no
-    more; to lose one costs a call where that very question is put again.
-    """
+    """Ids of calls (id, prompt_name) that tell in own words what was known, perhaps of the subject: all of them go."""
     return calls.filter(pl.col("prompt_name").is_in(IN_OWN_WORDS))["id"]
 
 
@@ -229,8 +225,7 @@ class _Striking:
     def _found_again(self, struck: pl.DataFrame) -> pl.DataFrame:
         """The struck messages, and those after a turn that went or was struck, with what they are found under.
 
-        A conversation of which something went has no outline any more: its lines tell of other messages, too, in words
-        of their own.
+        A conversation of which something went loses its outline: its lines tell of other messages, too.
         """
         ids = sorted(self._gone["messages"] | {*struck["id"]})
         talks = self._reading.by_ids("messages", ids, ["conversation_id"])["conversation_id"]

@@ -227,8 +227,8 @@ def refresh_aspects(run: Run) -> int:
 def counts(store: str, fresh: bool, later: timedelta = timedelta(0)) -> dict[str, int]:
     seen = Store.open(store).snapshot()
     profile = aspects(seen, NOW + later) if fresh else stored_aspects(seen)
-    assert [row.aspect.slug for row in profile] == list(SLUGS)
-    return {row.aspect.slug: row.facts for row in profile if row.facts}
+    assert [row["slug"] for row in profile] == list(SLUGS)
+    return {row["slug"]: row["facts"] for row in profile if row["facts"]}
 
 
 def kinds(store: str) -> list[str]:
@@ -309,9 +309,11 @@ def test_an_ingest_leaves_the_scores_of_what_it_learned(learned: tuple[Path, dic
 def test_chosen_namespaces_are_scored_each_and_together(store: str) -> None:
     copytree(Path(store) / "default", Path(store) / "twin")
     found = aspects_of(store, ["default", "twin", "default"], NOW)
-    assert list(found.each) == ["default", "twin"]
-    assert found.together == found.each["default"] == found.each["twin"]  # the same fact is not known twice
-    assert aspects_of(store, ["twin"], NOW).together == found.together
+    assert list(found["namespaces"]) == ["default", "twin"]
+    assert (
+        found["aspects"] == found["namespaces"]["default"] == found["namespaces"]["twin"]
+    )  # the same fact is not known twice
+    assert aspects_of(store, ["twin"], NOW)["aspects"] == found["aspects"]
     with pytest.raises(UnknownName, match="nobody"):
         aspects_of(store, ["default", "nobody"], NOW)
     with pytest.raises(UnusableInput):

@@ -512,7 +512,10 @@ def test_erasure_waits_with_all_that_goes_with_it_whatever_the_settings_say(
         assert evict(asked(uri, **approval), how("delete")).counts == {}
         assert evict(a_run(other), how("delete")).counts
     assert_same(contents(uri, but=("proposals",)), before)
-    assert titles(uri) == ["Delete for good: “Gone”", "Delete for good: “says f_gone” and 1 more"]
+    assert titles(uri) == [
+        "Entity “Gone” is deleted for good. And 2 more.",
+        "“says f_gone” is deleted for good. And 2 more.",
+    ]
     assert {each.risks for each in list_proposals(Store.open(str(uri)).snapshot())} == {("erasure",)}
     run = decide(uri)
     left = ("facts", "fact_evidence", "fact_aspects", "lineage", "entities", "entity_aliases", "episode_entities")
