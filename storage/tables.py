@@ -539,7 +539,7 @@ _ASPECT_SCORES = Table(
 _ASPECT_PARTS = Table(
     "aspect_parts",
     Role.STATE,
-    "one number that the counts of an aspect are made of, so that they follow what changes",
+    "one number from which earlier versions counted aspects; nothing reads or writes it",
     {
         "slug": derived(text("The aspect.", required=True)),
         "part": derived(

@@ -7,10 +7,8 @@ its summary is not written.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from types import MappingProxyType
 
@@ -20,12 +18,10 @@ from inference.language import Language
 from prompts.rendering import pack_communities, prompt_version, render_communities
 from prompts.responses import CommunitySummaries
 from recall.graphs import graph_of
-from recall.groups import scored_from
-from slowwave.common.errors import StoreMismatch
+from recall.groups import scored
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import CommunitySettings
-from slowwave.common.validity import time_sql
-from slowwave.facts.aspects import COUNTED, PARTS, TOTALS, added, changed_scores, difference, parts_of, scores_of
+from slowwave.facts.aspects import COUNTED, changed_scores
 from slowwave.graph.community_detection import Grouping, find_groups, group_entities, is_due
 from slowwave.graph.community_plan import (
     CommunityPlan,
@@ -37,9 +33,8 @@ from slowwave.graph.community_plan import (
     summary_by_rule,
     summary_sources,
 )
-from storage.rows import MARK, quoted
-from storage.snapshots import MANY, Reading, Snapshot
-from storage.store import Store
+from storage.rows import quoted
+from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.ingest.sessions import ANSWER_TOKENS, Summariser
 from tasks.ingest.statements import CONVERSATION
@@ -230,110 +225,27 @@ def extractions(reading: Reading) -> int:
     return read + int(failed or 0)
 
 
-# Aspects: how well each aspect of a life is known, written down after a run that learned or forgot (S3-19). Scores
-# follow what was written since: its rows as they were then and as they are now (`aspect_parts`). All facts are read
-# only where that cannot be told (an undo, a repair, deleted facts, an old version that is gone), where most of them
-# changed, and by the nightly steward, to be sure.
+# Aspects: how well each aspect of a life is known, written down after a run that learned or forgot (S3-19).
 
-ASPECTS = "aspects"
-AGAIN = 500  # so many are written down as looked at even if no score changed
-_SCORED_FROM = ("facts", "fact_aspects")
-_PARTS = "aspect_parts"
-_NOTHING = pl.DataFrame(schema=PARTS)
-_UNTOLD = ("undo", "repair")  # kinds of commits after which a row may be older than its mark says
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Found:
-    """Slug and COUNTED of the fourteen aspects, parts to write, and whether to write it."""
-
-    scores: pl.DataFrame
-    parts: pl.DataFrame
-    is_due: bool
+LARGE = 200_000  # facts above which only the nightly steward counts: it takes some seconds for each million
 
 
 @task("refresh aspects")
-def refreshed_aspects(run: Run, *, anew: bool = False) -> Writing | None:
-    """Bring all fourteen aspects up to what is live now; what writes them in the commit that ends the run.
+def refreshed_aspects(run: Run, *, is_nightly: bool = False) -> Writing | None:
+    """Score all fourteen aspects by what is live now; what writes the scores in the commit that ends the run.
 
-    None where no score says something else than before and little was looked at; else all of them are written, so that
-    they speak of one time. `anew` counts all facts, whatever was kept.
+    None where no score differs from the stored one; else all of them are written, so that they speak of one time.
     """
-    store = store_of(run)
-    snapshot = store.snapshot()
-    found = _count_aspects(store, snapshot, run.now, anew)
-    if not found.is_due:
+    snapshot = store_of(run).snapshot()
+    if not is_nightly and snapshot.count("facts") > LARGE:
         return None
-    return Writing(ASPECTS, partial(_write_aspects, run=run, found=found, counted_at=snapshot.sequence, anew=anew))
-
-
-def _write_aspects(tx: Transaction, run: Run, found: _Found, counted_at: int, anew: bool) -> None:
-    """Store what was counted at the commit `counted_at`; counted again where another run wrote something since."""
-    if tx.sequence != counted_at + 1:
-        found = _count_aspects(store_of(run), tx, run.now, anew)
-    if found.is_due:
-        tx.upsert("aspect_scores", found.scores.rename({"slug": "id"}).with_columns(scored_at=pl.lit(run.now)))
-        tx.upsert(_PARTS, found.parts.filter(pl.col("number") != 0))
-        tx.delete(_PARTS, found.parts.filter(pl.col("number") == 0)["id"])
-
-
-def _count_aspects(store: Store, reading: Reading, now: datetime, anew: bool) -> _Found:
-    changes = None if anew else _changes(store, reading, now)
-    if changes is None:
-        facts, tags = scored_from(reading, now)
-        fresh, stored = added(_NOTHING, parts_of(facts, tags)), reading.frame(_PARTS, columns=[*PARTS])
-        gone = stored.join(fresh, on="id", how="anti").with_columns(number=pl.lit(0, dtype=pl.Int64))
-        parts = pl.concat([fresh.join(stored, on=["id", "number"], how="anti"), gone])
-        scores, is_due = scores_of(fresh), len(parts) > 0 or (not anew and len(facts) > AGAIN)
-    else:
-        change, looked_at = changes
-        kept = reading.by_ids(_PARTS, [*TOTALS, *change["id"]], [*PARTS])
-        parts = added(kept, change)
-        scores, is_due = scores_of(pl.concat([kept.join(parts, on="id", how="anti"), parts])), looked_at > AGAIN
-    changed = len(changed_scores(scores, reading.frame("aspect_scores", columns=["id", *COUNTED])))
-    return _Found(scores, parts, is_due or changed > 0)
-
-
-def _changes(store: Store, reading: Reading, now: datetime) -> tuple[pl.DataFrame, int] | None:
-    """The parts that changed since aspects were scored last, and of how many facts; None where it cannot be told."""
-    earlier, scored_at = _last(store, reading), reading.frame("aspect_scores", columns=["scored_at"])["scored_at"].max()
-    if earlier is None or not isinstance(scored_at, datetime):
+    scores = scored(snapshot, run.now)
+    if changed_scores(scores, snapshot.frame("aspect_scores", columns=["id", *COUNTED])).is_empty():
         return None
-    ids = _changed_facts(earlier, reading, scored_at, now)
-    if len(ids) > MANY:
-        return None
-    try:
-        facts, tags = scored_from(earlier, scored_at, ids)
-        others = earlier.count("facts") - earlier.count_ids("facts", ids)
-        untagged = earlier.count("fact_aspects") - len(tags)
-    except StoreMismatch:  # its versions are no longer kept
-        return None
-    fresh, fresh_tags = scored_from(reading, now, ids)
-    is_whole = reading.count("facts") == others + reading.count_ids("facts", ids)
-    if not is_whole or reading.count("fact_aspects") != untagged + len(fresh_tags):
-        return None  # rows were deleted, and leave no mark
-    return difference(parts_of(facts, tags), parts_of(fresh, fresh_tags)), len(ids)
+    return Writing("aspects", partial(_write_aspects, run=run, scores=scores, counted_at=snapshot.sequence))
 
 
-def _last(store: Store, reading: Reading) -> Snapshot | None:
-    """The state of the facts that the aspects were scored by last; None where none is known, or marks since mislead."""
-    last = reading.frame("commits", f"kind = {quoted(ASPECTS)}", ["sequence"], 1, ["-sequence"])["sequence"]
-    if last.is_empty():
-        return None
-    since = reading.frame("commits", f"sequence >= {last[0]}", ["sequence", "kind", "versions"]).sort("sequence")
-    versions = json.loads(since["versions"][0])
-    if _PARTS not in versions or since["kind"].is_in(_UNTOLD).any():
-        return None
-    made_of = {name: versions[name] for name in _SCORED_FROM}
-    return Snapshot(store.db, made_of, last[0], ("", reading.dims))
-
-
-def _changed_facts(earlier: Snapshot, reading: Reading, scored_at: datetime, now: datetime) -> pl.Series:
-    """Ids of facts that were written since, in themselves or their tags, or that end between the two times."""
-    first, last = sorted((scored_at, now))
-    ends = f"valid_to > {time_sql(first)} AND valid_to <= {time_sql(last)}"
-    parts = [reading.frame("facts", ends, ["id"])["id"]]
-    for name, column in zip(_SCORED_FROM, ("id", "fact_id"), strict=True):
-        if reading.versions[name] != earlier.versions[name]:
-            parts.append(reading.frame(name, f"{MARK} > {earlier.versions[name]}", [column])[column])
-    return pl.concat([part.rename("id") for part in parts]).unique()
+def _write_aspects(tx: Transaction, run: Run, scores: pl.DataFrame, counted_at: int) -> None:
+    """Store the scores of the commit `counted_at`; counted again where another run wrote something since."""
+    fresh = scores if tx.sequence == counted_at + 1 else scored(tx, run.now)
+    tx.upsert("aspect_scores", fresh.rename({"slug": "id"}).with_columns(scored_at=pl.lit(run.now)))
