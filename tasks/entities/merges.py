@@ -17,8 +17,15 @@ from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import BeliefSettings
 from slowwave.common.text import normalise_name
 from slowwave.common.validity import is_live, live_sql
-from slowwave.lifecycle.entity_decisions import Conflict, MergeContext, Pair, is_between
-from slowwave.lifecycle.entity_merges import EntityMerge, plan_merge, refusal
+from slowwave.lifecycle.entity_merges import (
+    Conflict,
+    EntityMerge,
+    MergeContext,
+    Pair,
+    is_between,
+    plan_merge,
+    refusal,
+)
 from storage.changes import leave_communities
 from storage.rows import column_names, quoted
 from storage.snapshots import Reading
@@ -200,7 +207,6 @@ def merge_context(reading: Reading, pair: Pair, now: datetime) -> MergeContext:
     relations = pl.concat([staying, facts.drop("vector")]).filter(is_live(now), pl.col("kind") == "relation")
     objects = pl.concat([relations["object_id"].drop_nulls(), pl.Series(pair)])
     beliefs = _beliefs(reading, pair)
-    waiting = reading.by_ids("facts", beliefs["promoted_id"], ["id"], where="status = 'candidate'")
     entities = _entities(reading, pair)
     return MergeContext(
         entities=entities,
@@ -216,7 +222,6 @@ def merge_context(reading: Reading, pair: Pair, now: datetime) -> MergeContext:
         pairs=_by_keys(reading, "pair_decisions", facts["id"], ("a_id", "b_id")),
         beliefs=beliefs,
         hints=reading.by_ids("belief_evidence", beliefs["id"], key="belief_id"),
-        waiting=frozenset(waiting["id"]),
         episodes=reading.by_ids("episode_entities", pair, key="entity_id"),
     )
 
