@@ -8,9 +8,8 @@ its summary is not written.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 
 import polars as pl
 
@@ -36,7 +35,7 @@ from slowwave.graph.community_plan import (
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
-from tasks.ingest.sessions import ANSWER_TOKENS, Summariser
+from tasks.ingest.sessions import ANSWER_TOKENS, SummaryAnswers, ask_for_summaries
 from tasks.ingest.statements import CONVERSATION
 from tasks.runtime.engine import REFRESH_DUE, announce, report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
@@ -45,7 +44,6 @@ from tasks.runtime.runs import Run, Writing, store_of
 
 PROMPT = "summarize_communities"
 FACTS_PER_SUMMARY = 20  # the strongest relations within (S2-48)
-_SUMMARISER = Summariser(render_communities, CommunitySummaries, "The model said nothing about a community.")
 _MADE_OF = ("facts", "fact_usage", "entities", "fact_aspects", "communities")
 _FACT = ["id", "statement", "evidence_count"]
 _STORED = ["id", "name", "summary", "summarised_by", "prompt_version", "told_fact_ids", "fingerprint", "entity_ids",
@@ -116,7 +114,7 @@ def _write(tx: Transaction, plan: CommunityPlan) -> None:
     tx.upsert("decisions", plan.decisions)
 
 
-def _counted(plan: CommunityPlan, answers: CommunityAnswers, *, dry_run: bool) -> TaskResult:
+def _counted(plan: CommunityPlan, answers: SummaryAnswers, *, dry_run: bool) -> TaskResult:
     """The result of a run. Decisions name communities; the summary of a community is only in its own row."""
     most = LISTED if dry_run else SHOWN
     size = pl.col("measures").str.json_path_match("$.members").cast(pl.Int64)
@@ -137,20 +135,6 @@ def _counted(plan: CommunityPlan, answers: CommunityAnswers, *, dry_run: bool) -
 # Questions about communities: what is due, what a model is shown of it, and what it answered (S2-48).
 
 
-@dataclass(frozen=True, slots=True)
-class CommunityAnswers:
-    """Summaries by fingerprint; `left` were not asked about for want of budget, `failed` without a usable answer.
-
-    `would_ask` is how many prompts a dry run would put.
-    """
-
-    summaries: Mapping[str, SignedSummary] = field(default_factory=lambda: MappingProxyType({}))
-    left: int = 0
-    failed: int = 0
-    would_ask: int = 0
-    errors: tuple[str, ...] = ()
-
-
 async def _summaries(
     reading: Reading,
     due: pl.DataFrame,
@@ -159,7 +143,7 @@ async def _summaries(
     language: Language,
     *,
     dry_run: bool,
-) -> CommunityAnswers:
+) -> SummaryAnswers:
     """The summaries of the communities that are due; none in a dry run with a model.
 
     `facts` (community_id, statement) are the source of the summaries. A prompt holds as many questions as it and its
@@ -170,22 +154,16 @@ async def _summaries(
         texts = (
             (mark, summary_by_rule(by_id.get(id_, ()))) for id_, mark in due.select("id", "fingerprint").iter_rows()
         )
-        return CommunityAnswers({mark: SignedSummary(text, "rule") for mark, text in texts if text})
+        return SummaryAnswers({mark: SignedSummary(text, "rule") for mark, text in texts if text})
     if due.is_empty():
-        return CommunityAnswers()
+        return SummaryAnswers()
     names = reading.by_ids_or_all("entities", due["entity_ids"].explode().drop_nulls(), ["id", "name"])
     most = max(1, settings.llm.max_output_tokens // ANSWER_TOKENS)
     packs = list(pack_communities(questions_about(due, names, facts), settings.max_prompt_bytes, most))
     if dry_run:
-        return CommunityAnswers(would_ask=len(packs))
-    results = await _SUMMARISER.ask(language, packs)
-    model, version = language.model("summarize"), prompt_version(PROMPT)
-    answered = zip(due["fingerprint"], results, strict=True)
-    return CommunityAnswers(
-        {mark: SignedSummary(each.text, "model", model, version) for mark, each in answered if each.text},
-        left=sum(each.is_skipped for each in results),
-        failed=sum(each.has_failed for each in results),
-        errors=_SUMMARISER.errors(results),
+        return SummaryAnswers(would_ask=len(packs))
+    return await ask_for_summaries(
+        language, due["fingerprint"].to_list(), packs, render_communities, CommunitySummaries, prompt_version(PROMPT)
     )
 
 
