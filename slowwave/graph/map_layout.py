@@ -1,7 +1,7 @@
 """Where each entity lies on the map: communities apart from each other, neighbours near each other, nothing on top.
 
-Groups are discs: first the discs settle, then the nodes within them. Relations draw together, and what comes too near is
-moved apart after each round. No chance: the same graph gives the same map.
+Groups are discs: first the discs settle, then the nodes within them. Relations draw together, and what comes too near
+is moved apart after each round. No chance: the same graph gives the same map.
 """
 
 from __future__ import annotations
