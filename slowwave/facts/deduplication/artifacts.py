@@ -272,7 +272,7 @@ def _decision(
     model, sure = pair.get("model", ""), f"confidence {pair['confidence']:.2f}"
     how = "read from the same file" if pair["is_same_file"] and not model else sure
     reason = {
-        "duplicate": f"Its text repeats {title!r}: {pair['shingle_jaccard']:.0%} of the runs of five words are the same.",
+        "duplicate": f"Its text repeats {title!r}: {pair['shingle_jaccard']:.0%} of the runs of five words are equal.",
         "derivative": f"It was made from {title!r} ({sure}).",
         "version": f"It is another version of {title!r} ({how}).",
     }[pair["relation"]]
