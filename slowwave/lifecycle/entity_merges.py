@@ -18,6 +18,7 @@ import polars as pl
 from slowwave.common import frames
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.entrenchment import ENDS
+from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import BeliefSettings
 from slowwave.common.text import cut_bytes, digest, normalise_name, row_id
 from slowwave.common.validity import MAX_CHAIN, is_live
@@ -171,24 +172,49 @@ _BY_MERGE = Cause("archive", "self-loop after merge", "person", VOID)
 _NO_LONGER = {"consolidated_at": None, "consolidation_error": None, "consolidation_attempts": 0}
 
 
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The result of merging two entities: `loser` goes, `winner` stays.
+
+    `facts` are about the winner now; `archived` (id, statement) of those among them that said something between the
+    two; `names` are new names of the winner. Of two facts in `conflicts` one at a time can hold: both stay, in doubt.
+    `is_new` is false where they were merged before, and nothing changed.
+    """
+
+    loser: str
+    loser_id: str
+    winner: str
+    winner_id: str
+    facts: int = 0
+    archived: tuple[tuple[str, str], ...] = ()
+    names: tuple[str, ...] = ()
+    beliefs: int = 0
+    conflicts: tuple[Conflict, ...] = ()
+    is_new: bool = True
+
+    @property
+    def counts(self) -> dict[RunCount, int]:
+        """What changed, for the run."""
+        return {
+            RunCount.ENTITIES_MERGED: int(self.is_new),
+            RunCount.FACTS_MOVED: self.facts,
+            RunCount.FACTS_ARCHIVED: len(self.archived),
+            RunCount.CONFLICTS_FOUND: len(self.conflicts),
+        }
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EntityMerge:
-    """Rows to upsert and ids to delete, by table, facts apart.
+    """Rows to upsert and ids to delete, by table, facts apart, and the result.
 
-    `moved` are ids of facts that are about the winner now, `archived` (id, statement) of those among them that said
-    something between the two. `names` are new names of the winner. `to_embed` is what the winner's vector stands for
-    from now on, None where it stays as it is.
+    `to_embed` is what the winner's vector stands for from now on, None where it stays as it is.
     """
 
     facts: pl.DataFrame
     archive: pl.DataFrame
     rows: Mapping[str, pl.DataFrame]
     gone: Mapping[str, Sequence[str]]
-    moved: tuple[str, ...]
-    archived: tuple[tuple[str, str], ...]
-    names: tuple[str, ...]
-    conflicts: tuple[Conflict, ...]
-    beliefs: int
+    merged: Merged
     to_embed: str | None
 
 
@@ -257,13 +283,12 @@ def plan_merge(
             "belief_evidence": sorted(joined.gone_evidence),
             "pair_decisions": _settled_pairs(context, facts, [id_ for id_, _ in archived]),
         },
-        tuple(moved["id"]),
-        archived,
-        tuple(sorted(aliases["alias_name"].unique())),
-        conflicts,
-        len(joined.beliefs),
+        Merged(
+            loser["name"], loser["id"], winner["name"], winner["id"], moved.height, archived,
+            tuple(sorted(aliases["alias_name"].unique())), len(joined.beliefs), conflicts,
+        ),
         _to_embed(entities, context.entities, winner["id"]),
-    )
+    )  # fmt: skip
 
 
 def _entities(entities: pl.DataFrame, pair: Pair) -> pl.DataFrame:
