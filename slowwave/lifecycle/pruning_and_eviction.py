@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.decisions import decision, decision_frame, each_decided
 from slowwave.common.entrenchment import ENDS, KEPT_KINDS, is_kept, not_kept_sql
 from slowwave.common.settings import StewardSettings
 from slowwave.common.validity import is_live, live_sql, time_sql
@@ -263,21 +263,15 @@ def _ends(facts: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
 
 def move_decisions(facts: pl.Series, days: float, now: datetime, action: str = "move") -> pl.DataFrame:
     """One row for each of these facts that is to move to the archive, or to be deleted."""
-    reason = f"It was over for more than {days:g} days."
-    return _decisions([(id_, {"expired_edge_retention_days": days}, reason) for id_ in facts], now, action)
+    seen = {"expired_edge_retention_days": days}
+    return each_decided(action, dict.fromkeys(facts, seen), f"It was over for more than {days:g} days.", now)
 
 
 def orphan_decisions(orphans: pl.DataFrame, days: float, now: datetime, action: str = "archive") -> pl.DataFrame:
     """One row for each of these ENTITIES."""
-    reason = "Nothing is known of it, and it was not mentioned for a long time."
-    return _decisions(
-        [
-            (id_, {"unseen_days": _age(seen, now), "orphan_days": days}, reason)
-            for id_, seen in orphans.select("id", "seen_at").iter_rows()
-        ],
-        now,
-        action,
-    )
+    ages = orphans.select("id", "seen_at").iter_rows()
+    seen = {id_: {"unseen_days": _age(at, now), "orphan_days": days} for id_, at in ages}
+    return each_decided(action, seen, "Nothing is known of it, and it was not mentioned for a long time.", now)
 
 
 def cap_measures(plan: CapPlan, most: int, now: datetime) -> dict[str, dict[str, object]]:
@@ -291,14 +285,7 @@ def cap_measures(plan: CapPlan, most: int, now: datetime) -> dict[str, dict[str,
 def cap_decisions(plan: CapPlan, most: int, now: datetime) -> pl.DataFrame:
     """One row for each entity of the plan."""
     reason = "There are more entities than are kept, and it is among the least related."
-    return _decisions([(id_, seen, reason) for id_, seen in cap_measures(plan, most, now).items()], now, "archive")
-
-
-def _decisions(rows: Sequence[tuple[str, Mapping[str, object], str]], now: datetime, action: str) -> pl.DataFrame:
-    return decision_frame(
-        decision(action, subject, [subject], [subject], reason, now, measures, key=())
-        for subject, measures, reason in rows
-    )
+    return each_decided("archive", cap_measures(plan, most, now), reason, now)
 
 
 def _age(at: datetime | None, now: datetime) -> float | None:

@@ -11,7 +11,7 @@ import polars as pl
 from recall.entities import exact_row
 from recall.history import fact_named
 from slowwave.common import frames
-from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.decisions import decision, decision_frame, each_decided
 from slowwave.common.errors import Refused, UnusableInput
 from slowwave.common.run_counts import RunCount
 from slowwave.common.text import digest, normalise_name
@@ -239,7 +239,9 @@ def _pin(
         changed, unchanged = found.filter(~is_so), found.filter(is_so)
         if isinstance(reading, Transaction):
             reading.upsert(table, changed.with_columns(pinned=pl.lit(pinned)))
-            reading.upsert("decisions", _pin_decisions(changed["id"], run, pinned))
+            reason = f"A person {'wants' if pinned else 'no longer wants'} it kept for ever."
+            ids, action = {id_: dict[str, object]() for id_ in changed["id"]}, "pin" if pinned else "unpin"
+            reading.upsert("decisions", each_decided(action, ids, reason, run.now, decided_by="person"))
         return Pinned(*(tuple(part.select("id", title).iter_rows()) for part in (changed, unchanged)), pinned)
 
     planned = write(existing_store(run).snapshot())
@@ -247,12 +249,6 @@ def _pin(
         return planned
     counted_as = RunCount.PINNED if pinned else RunCount.UNPINNED
     return in_one_commit(run, kind, parameters, write, lambda done: {counted_as: len(done.changed)})
-
-
-def _pin_decisions(ids: pl.Series, run: Run, pinned: bool) -> pl.DataFrame:
-    action = "pin" if pinned else "unpin"
-    reason = f"A person {'wants' if pinned else 'no longer wants'} it kept for ever."
-    return decision_frame(decision(action, id_, [id_], [id_], reason, run.now, decided_by="person") for id_ in ids)
 
 
 # Other names that somebody or a fact gives, while messages are read.
