@@ -148,32 +148,14 @@ def deletable(gone: pl.Series, steps: pl.DataFrame) -> pl.Series:
         gone = left
 
 
-def without_pointers(facts: pl.DataFrame, gone: pl.Series, before: Mapping[str, str]) -> pl.DataFrame:
-    """Facts that stay, without what points at facts that are deleted.
-
-    What took the place of a deleted fact took the place of that one's predecessor (`before`: fact to predecessor), the
-    first that stays.
-    """
-    left = set(gone)
-    heirs = {id_: _first_left(id_, before, left) for id_ in set(facts["supersedes_id"].drop_nulls()) & left}
+def without_pointers(facts: pl.DataFrame, gone: pl.Series) -> pl.DataFrame:
+    """Facts that stay, without what points at facts that are deleted."""
     is_lost = {name: pl.col(name).is_in(gone.implode()).fill_null(False) for name in POINTERS}
-    emptied = {"related_id": "related_id", "suspect_of": "suspect_of"}
-    emptied |= dict.fromkeys(("similar_to_id", "similarity_score"), "similar_to_id")
     return facts.with_columns(
-        *[pl.when(~is_lost[pointer]).then(name).alias(name) for name, pointer in emptied.items()],
+        *(pl.when(~lost).then(name).alias(name) for name, lost in is_lost.items()),
+        similarity_score=pl.when(~is_lost["similar_to_id"]).then("similarity_score"),
         similarity_flag=pl.col("similarity_flag") & ~is_lost["similar_to_id"],
-        supersedes_id=pl.when(is_lost["supersedes_id"])
-        .then(pl.col("supersedes_id").replace_strict(heirs, default=None, return_dtype=pl.String))
-        .otherwise("supersedes_id"),
     )
-
-
-def _first_left(start: str, before: Mapping[str, str], gone: set[str]) -> str | None:
-    step, seen = before.get(start), {start}
-    while step is not None and step in gone and step not in seen:
-        seen.add(step)
-        step = before.get(step)
-    return None if step in seen or step in gone else step
 
 
 def plan_orphans(entities: pl.DataFrame, known: pl.Series, cutoff: datetime) -> pl.DataFrame:
