@@ -106,14 +106,10 @@ def facts_with_aspect(
     return len(tagged), named(snapshot, rows, moment)
 
 
-def scored_from(reading: Reading, now: datetime, ids: pl.Series | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """What aspects are scored from: the facts (TAGGED) that are live at `now`, or those of `ids`, and their tags."""
-    tags, columns = ["fact_id", "slug"], list(TAGGED)
-    if ids is not None:
-        live = reading.by_ids("facts", ids, columns, where=live_sql(now))
-        return live, reading.by_ids("fact_aspects", ids, tags, key="fact_id")
-    tagged = reading.frame("fact_aspects", columns=tags)
-    return reading.frame("facts", live_sql(now) if len(tagged) else "false", columns), tagged
+def scored_from(reading: Reading, now: datetime) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The facts (TAGGED) that are live at `now`, and tags (fact_id, slug); where nothing is tagged no fact is read."""
+    tagged = reading.frame("fact_aspects", columns=["fact_id", "slug"])
+    return reading.frame("facts", live_sql(now) if len(tagged) else "false", list(TAGGED)), tagged
 
 
 def _profile(rows: pl.DataFrame, at: datetime) -> Profile:

@@ -15,7 +15,6 @@ from slowwave.common.text import FORGOTTEN
 from slowwave.common.types import Passage, RecalledFact
 from slowwave.common.validity import Moment
 from slowwave.common.words import stems
-from slowwave.reading.filters.durability import only_small_talk
 from storage.residents import Row
 from storage.warm import Tables
 
@@ -201,8 +200,8 @@ _UNDECIDED = ("active", "candidate", "rejected")
 async def passages(tables: Tables, question: Question, ranked: Ranked, limit: int) -> tuple[Passage, ...]:
     """The best passage of each of the `limit` messages that match best, at most `MOST`, best first.
 
-    None of a message that gives orders to its reader, of another scope or later, that says what no longer holds, or is
-    an assistant's small talk; and none where only facts about some entities are wanted.
+    None of a message that gives orders to its reader, of another scope, or from after the moment that is asked about;
+    none that says what no longer holds, and none where only facts about some entities are wanted.
     """
     if question.about is not None or not limit:
         return ()
@@ -220,8 +219,7 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
     for row, text, overlap in zip(rows, texts, overlaps, strict=True):
         gone, holds = over.get(row["id"], ()), live.get(row["id"], ())
         is_stale = bool(gone) and is_covered(text, gone, STALE) and not is_covered(text, holds, STALE)
-        is_polite = row["role"] == "assistant" and not overlap and only_small_talk(text)
-        if not text.replace(FORGOTTEN, "").strip() or only_asks(text) or is_stale or is_polite:
+        if not text.replace(FORGOTTEN, "").strip() or only_asks(text) or is_stale:
             continue
         more = OVERLAP_WEIGHT * overlap
         share = OTHER_SCOPE if row["id"] in elsewhere else 1.0

@@ -15,7 +15,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.decisions import decision, decision_frame, each_decided
 from slowwave.common.records import NameQuestion
 from slowwave.common.settings import ResolveSettings
 from slowwave.common.text import MAX_NAME_BYTES, cut_bytes, digest, normalise_name, row_id
@@ -335,10 +335,8 @@ def revived(entities: pl.DataFrame) -> pl.DataFrame:
 def revivals(entities: pl.DataFrame, now: datetime) -> pl.DataFrame:
     """One decision for each archived entity among these mentioned ones."""
     reason = "It was archived and is mentioned again."
-    return decision_frame(
-        decision("revive", id_, [id_], [id_], reason, now, {"last_seen_at": seen}, key=())
-        for id_, seen in entities.filter(_comes_back()).select("id", "last_seen_at").iter_rows()
-    )
+    back = entities.filter(_comes_back()).select("id", "last_seen_at").iter_rows()
+    return each_decided("revive", {id_: {"last_seen_at": seen} for id_, seen in back}, reason, now)
 
 
 def _comes_back() -> pl.Expr:

@@ -9,11 +9,10 @@ import polars as pl
 
 from recall.ask import PROMPT as QUESTION
 from slowwave.common.text import digest, row_id
-from slowwave.entities.mentions import embed_texts
+from slowwave.facts.searched_texts import texts_of
 from slowwave.lifecycle import erasure
 from slowwave.lifecycle.erasure import Ids, Keys
 from slowwave.lifecycle.forgotten_names import NameMatcher
-from slowwave.reading.ingestion.documents import embedded_text
 from slowwave.reading.ingestion.sessions import SUMMARY_COLUMNS
 from storage.changes import FACT_TABLES
 from storage.snapshots import Reading
@@ -213,14 +212,9 @@ class _Striking:
         read = _EMBEDDED.get(table) or tuple(c for c in struck.columns if c in erasure.LONG)
         before = self._reading.by_ids(table, struck["id"], ["id", *read])
         rows = struck.join(before, on=["id", *read], how="anti", nulls_equal=True, maintain_order="left")
-        if table == "messages":
-            return erasure.embedded_messages(rows)
-        if table == "artifacts":
-            texts = [embedded_text(row) for row in rows.iter_rows(named=True)]
-            return rows.select("id").with_columns(text=pl.Series(texts, dtype=pl.String))
-        if table == "entities":
-            return rows.select("id").with_columns(text=embed_texts(rows)) if len(rows) else none
-        return rows.select("id", text=pl.lit(None, dtype=pl.String))
+        is_told = table in ("messages", "artifacts", "entities") and len(rows)
+        text = texts_of(table, rows) if is_told else pl.Series([None] * len(rows), dtype=pl.String)
+        return rows.select("id").with_columns(text.alias("text"))
 
     def _found_again(self, struck: pl.DataFrame) -> pl.DataFrame:
         """The struck messages, and those after a turn that went or was struck, with what they are found under.

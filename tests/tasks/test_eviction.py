@@ -264,7 +264,7 @@ def test_delete_takes_all_that_hangs_on_a_fact_and_undo_brings_it_back(keep: Cal
     assert done.counts == {"facts deleted": 1}
     assert ids(uri, "facts") == ["f_gone2", "f_kept", "f_live"]  # what a staying fact was replaced by stays with it
     live = rows(uri, "facts", "id = 'f_live'").row(0, named=True)
-    assert (live["supersedes_id"], live["similar_to_id"], live["similarity_flag"]) == ("f_kept", None, False)
+    assert (live["supersedes_id"], live["similar_to_id"], live["similarity_flag"]) == (None, None, False)
     for name in ("fact_aspects", "fact_directives", "lineage", "pair_decisions", "fact_scores"):
         assert ids(uri, name) == [], name
     assert ids(uri, "fact_evidence") == ["v_live"]
