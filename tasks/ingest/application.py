@@ -125,9 +125,10 @@ def decide(
         answered=_answered(reading, patches, settings.evaluate),
     )
     approved = verdict.batches.filter(pl.col("state") == "approved")
-    passed = verdict.passed.filter(pl.col("patch_batch_id").is_in(approved["id"].to_list()))
-    vectors = patches.candidates.filter(pl.col("id").is_in(passed["id"].implode())).select("id", "scope", "vector")
-    given = passed, vectors, patches.directives, patches.messages, approved
+    vectors = patches.candidates.select("id", "scope", "vector")
+    if not verdict.rejected.is_empty():
+        vectors = vectors.filter(pl.col("id").is_in(verdict.passed["id"].implode()))
+    given = verdict.passed, vectors, patches.directives, patches.messages, approved
     plan = plan_over_store(reading, *given, settings.evaluate, _strategy(settings), now, alike)
     return DecidedPatches(patches, verdict, plan)
 
@@ -140,6 +141,8 @@ def _answered(reading: Reading, patches: Patches, settings: EvaluateSettings) ->
     """
     is_unsure = pl.col("confidence") * settings.ungrounded_factor < settings.min_confidence
     unsure = patches.candidates.filter(is_unsure).select("id", "message_id")
+    if unsure.is_empty():
+        return None
     places = patches.messages.select(_TURN).drop_nulls("ordinal").rename({"id": "message_id"})
     said = places.join(unsure, on="message_id")
     if said.is_empty():
