@@ -165,9 +165,12 @@ def read_questions(texts: pl.Series) -> pl.Series:
     return texts.str.contains("[?？]")
 
 
+_RELATIVE = rf"\b(?:{RELATIVE_TIME})\b"
+
+
 def is_time_bound(texts: pl.Series) -> pl.Series:
     """Whether each text has a time relative to its message: the same words on another day say something else."""
-    return straight(texts).str.to_lowercase().str.contains(rf"\b(?:{RELATIVE_TIME})\b")
+    return straight(texts).str.to_lowercase().str.contains(_RELATIVE)
 
 
 Marks = tuple[str, ...]

@@ -156,7 +156,7 @@ def canonicalise(raw: pl.Series, learned: pl.DataFrame) -> pl.DataFrame:
     """
     known = _table(learned)
     rows = []
-    for relation in raw.cast(pl.String).unique(maintain_order=True).drop_nulls():
+    for relation in dict.fromkeys(each for each in raw if each is not None):
         form = normal_form(relation)
         canonical, cardinality, source = known.get(form, (form, None, "raw"))
         rows.append((relation, canonical, cardinality or ("1" if re.search(DATED, form) else "n"), source))
@@ -165,7 +165,8 @@ def canonicalise(raw: pl.Series, learned: pl.DataFrame) -> pl.DataFrame:
 
 def unmapped(canonical: pl.DataFrame) -> list[str]:
     """The canonical forms that are in no table, in order: questions for a model (S2-61)."""
-    return canonical.filter(pl.col("source") == "raw")["canonical"].unique(maintain_order=True).to_list()
+    forms = canonical.select("canonical", "source").iter_rows()
+    return list(dict.fromkeys(form for form, source in forms if source == "raw"))
 
 
 def settle_names(answers: Mapping[str, tuple[str, Cardinality]], learned: pl.DataFrame) -> Names:
