@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -115,9 +115,9 @@ def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     return pl.DataFrame([*own, *(frame.get_column(name) for name in there if name not in schema)])
 
 
-def rows_of(frame: pl.DataFrame, *columns: str) -> Iterator[tuple[Any, ...]]:
+def rows_of(frame: pl.DataFrame, *columns: str) -> list[tuple[Any, ...]]:
     """The values of these columns, row by row. For few rows a query of Polars takes longer than all else."""
-    return zip(*(frame.get_column(name).to_list() for name in columns), strict=True)
+    return list(zip(*(frame.get_column(name).to_list() for name in columns), strict=True))
 
 
 def nothing(name: str, kind: pl.DataType, count: int) -> pl.Series:

@@ -109,10 +109,10 @@ def plan_resolution(
     `joined` point at. `joined` may also point at the future entity of another mention, see `new_id`.
     """
     joins = {
-        mention: (entity, how) for mention, entity, how in joined.joins.select("mention", "entity_id", "how").rows()
+        mention: (entity, how) for mention, entity, how in frames.rows_of(joined.joins, "mention", "entity_id", "how")
     }
     unclear = joined.unclear.filter(~pl.col("mention").is_in(list(joins))) if len(joined.unclear) else joined.unclear
-    could = {*unclear.select("mention", "entity_id").iter_rows()}
+    could = {*frames.rows_of(unclear, "mention", "entity_id")}
     own = _new_ids(mentions.distinct)
     outcomes, fresh = dict[int, tuple[str, str, float | None]](), []
     for mention, entity, how in exact_matches(mentions, entities, aliases, settings).rows():
@@ -141,7 +141,7 @@ def exact_matches(
     An alias or name of the same type counts, else, unless settings are strict, the only one of another type. The name
     of a merged entity means the entity it was merged into (T25).
     """
-    aliased = aliases.select("alias_name", "entity_type", "entity_id").rows()
+    aliased = frames.rows_of(aliases, "alias_name", "entity_type", "entity_id")
     stored = (
         frames.conform(entities, frames.ENTITIES).select("canonical_name", "entity_type", "merged_into", "id").rows()
     )
@@ -150,7 +150,7 @@ def exact_matches(
     for known, _, entity in (*aliased, *named):
         owners.setdefault(known, set()).add(entity)
     hits = []
-    for mention, called, kind in mentions.distinct.select("mention", "canonical_name", "entity_type").rows():
+    for mention, called, kind in frames.rows_of(mentions.distinct, "mention", "canonical_name", "entity_type"):
         own, others = (called, kind), owners.get(called, ())
         if own in alias:
             hits.append((mention, alias[own], "alias"))
@@ -173,7 +173,7 @@ def _least(rows: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str], str]:
 
 def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> Resolution:
     """The rows of a plan once its questions are answered; a question without an answer is a no (S2-07)."""
-    asked = dict(plan.questions.select("mention", "question").rows())
+    asked = dict(frames.rows_of(plan.questions, "mention", "question"))
     own = _new_ids(plan.mentions.distinct)
     outcomes = {
         mention: {"entity_id": entity, "how": _answered(how, answers.get(asked.get(mention))), "cosine": cosine}
@@ -187,7 +187,9 @@ def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> 
     met = frames.conform(plan.entities, frames.ENTITIES)
     met = met.filter(pl.col("id").is_in(list(resolved.values()))) if len(met) else met
     entities = _entity_rows(mentioned, plan.entities)
-    types = dict(entities.select("id", "entity_type").rows()) | dict(plan.entities.select("id", "entity_type").rows())
+    types = dict(frames.rows_of(entities, "id", "entity_type")) | dict(
+        frames.rows_of(plan.entities, "id", "entity_type")
+    )
     links = [(window, name, mention, resolved[mention]) for window, name, mention in plan.mentions.links.rows()]
     names = [(window, name, entity, types.get(entity)) for window, name, entity in _by_window(links, plan.unclear)]
     counts = Counter(row["how"] for row in mentioned)
@@ -222,7 +224,7 @@ def _by_window(links: Sequence[tuple[int, str, int, str]], unclear: pl.DataFrame
     """(window, name, entity id) of the links; an unclear name means the entity that its own window names in full."""
     here = {(window, entity) for window, _, _, entity in links}
     could: dict[int, set[str]] = {}
-    for mention, entity in unclear.select("mention", "entity_id").rows():
+    for mention, entity in frames.rows_of(unclear, "mention", "entity_id"):
         could.setdefault(mention, set()).add(entity)
     for window, name, mention, entity in links:
         meant = [each for each in could.get(mention, ()) if (window, each) in here]
@@ -231,7 +233,7 @@ def _by_window(links: Sequence[tuple[int, str, int, str]], unclear: pl.DataFrame
 
 def _new_ids(distinct: pl.DataFrame) -> dict[int, str]:
     """The id of each mention, if it is a new entity."""
-    rows = distinct.select("mention", "canonical_name", "entity_type").iter_rows()
+    rows = frames.rows_of(distinct, "mention", "canonical_name", "entity_type")
     return {mention: new_id(name, kind) for mention, name, kind in rows}
 
 
@@ -255,7 +257,7 @@ def _by_cosine(
         .sort(-pl.col("cosine"), "entity_id")
         .unique("mention", keep="first", maintain_order=True)
     )
-    near = best.select("mention", "entity_id", "cosine", "canonical_name", "known").iter_rows()
+    near = frames.rows_of(best, "mention", "entity_id", "cosine", "canonical_name", "known")
     return [
         (
             mention,
@@ -384,8 +386,8 @@ def _alias_rows(mentioned: Sequence[Row], aliases: pl.DataFrame, entities: pl.Da
         for alias in (canonical, clean.lower() if len(clean.encode()) > MAX_NAME_BYTES else canonical):
             meant[alias, row["entity_type"]] = row["entity_id"]
     kin = _kin_aliases(mentioned, aliases, entities)
-    before = {row[:2]: row for row in aliases.select("alias_name", "entity_type", "entity_id", "id").iter_rows()}
-    stored = {row[:3] for row in aliases.select("alias_name", "entity_type", "entity_id").iter_rows()}
+    before = {row[:2]: row for row in frames.rows_of(aliases, "alias_name", "entity_type", "entity_id", "id")}
+    stored = {row[:3] for row in frames.rows_of(aliases, "alias_name", "entity_type", "entity_id")}
     new = [(*name, entity) for name, entity in {**meant, **kin}.items() if (*name, entity) not in stored]
     rows = [(before[row[:2]][3] if row[:2] in kin and row[:2] in before else row_id("a", *row), *row) for row in new]
     return pl.DataFrame(rows, schema=dict(frames.ALIASES), orient="row")
@@ -396,8 +398,8 @@ def _kin_aliases(mentioned: Sequence[Row], aliases: pl.DataFrame, entities: pl.D
 
     A later wife takes the kin name over, unless she was named before the first mention of its present bearer.
     """
-    since = dict(entities.select("id", "first_seen_at").iter_rows())
-    bearers = dict(aliases.select("alias_name", "entity_id").iter_rows())
+    since = dict(frames.rows_of(entities, "id", "first_seen_at"))
+    bearers = dict(frames.rows_of(aliases, "alias_name", "entity_id"))
     known: dict[tuple[str, str], str] = {}
     named = [row for row in mentioned if row["kin"] is not None]
     for row in sorted(named, key=_by_time):
@@ -446,7 +448,7 @@ def _decisions(mentioned: Sequence[Row], now: datetime) -> Iterator[DecisionRow]
 def _unclear_decisions(mentioned: Sequence[Row], plan: ResolutionPlan, now: datetime) -> Iterator[DecisionRow]:
     """One decision for each name with several possible meanings, with all of them."""
     could: dict[int, dict[str, None]] = {}
-    for mention, entity in plan.unclear.select("mention", "entity_id").iter_rows():
+    for mention, entity in frames.rows_of(plan.unclear, "mention", "entity_id"):
         could.setdefault(mention, {})[entity] = None
     by_mention = {row["mention"]: row for row in mentioned}
     for mention, meanings in could.items():

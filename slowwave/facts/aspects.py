@@ -105,7 +105,7 @@ def aspect_rows(facts: pl.DataFrame) -> pl.DataFrame:
     """Rows of `fact_aspects` for applied facts: one per staged slug, with its source `via` (S3-17)."""
     rows = [
         {"id": row_id("as", id_, slug), "fact_id": id_, "slug": slug, "via": "regex" if slug in found else "model"}
-        for (id_, slugs), found in zip(facts.select("id", "aspect_slugs").iter_rows(), classify(facts), strict=True)
+        for (id_, slugs), found in zip(frames.rows_of(facts, "id", "aspect_slugs"), classify(facts), strict=True)
         for slug in slugs or ()
         if slug is not None
     ]

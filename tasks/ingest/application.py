@@ -11,6 +11,7 @@ import polars as pl
 
 from inference.language import has_reader
 from inference.providers import choose
+from slowwave.common import frames
 from slowwave.common.entrenchment import ENDS
 from slowwave.common.records import Usage
 from slowwave.common.settings import EvaluateSettings, IngestSettings, ReviseSettings, SleepSettings
@@ -328,7 +329,7 @@ def _missing_evidence(reading: Reading, originals: pl.Series | None = None) -> p
     both = repeats.join(known, left_on="similar_to_id", right_on="message_id").join(
         known, left_on=["subject_id", "fact_id"], right_on=["message_id", "fact_id"], how="anti"
     )
-    ids = [row_id("v", *pair) for pair in both.select("fact_id", "subject_id").iter_rows()]
+    ids = [row_id("v", *pair) for pair in frames.rows_of(both, "fact_id", "subject_id")]
     proposed = set[str]().union(*touched_by(reading, "patch")) if ids else set[str]()
     rows = both.with_columns(pl.Series("evidence_id", ids, dtype=pl.String))
     rows = rows.filter(~pl.col("evidence_id").is_in(list(proposed)))

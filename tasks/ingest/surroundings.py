@@ -357,7 +357,7 @@ def _dependents(
 ) -> pl.DataFrame:
     """Active facts that may lean on the retired ones: of their subject with their object, or made from them."""
     objects = retired["object_id"].drop_nulls().unique().sort()
-    ends = retired.select("object_text", "object_id").iter_rows()
+    ends = frames.rows_of(retired, "object_text", "object_id")
     called = frozenset[str]().union(*(long_names(text, id_, names) for text, id_ in ends))
     pattern = quoted("|".join(map(re.escape, sorted(called))))
     parts = [f"object_id IN ({', '.join(map(quoted, objects))})"] if len(objects) else []

@@ -70,16 +70,16 @@ def decision_rows(
     now: datetime,
 ) -> pl.DataFrame:
     """DECISIONS: one row per candidate and per fact that was closed or kept, with measures and reason."""
-    marks = {id_: near for id_, *near in flags.select("id", *FLAGS[1:]).iter_rows()}
+    marks = {id_: near for id_, *near in frames.rows_of(flags, "id", *FLAGS[1:])}
     rows = []
-    for id_, confidence in staying.select("id", "confidence").iter_rows():
+    for id_, confidence in frames.rows_of(staying, "id", "confidence"):
         similar, cosine, related = marks[id_]
         beside = f"It was accepted and looks like {similar}: both are kept."
         reason = beside if similar else "It was accepted and no other fact says the same."
         measures = {"confidence": confidence, "flag_cosine": settings.flag_cosine, "cosine": cosine}
         near = [each for each in (similar, related) if each is not None]
         rows.append(decision("create", id_, near, [id_], reason, now, measures))
-    for id_, target, stage, cosine in duplicates.select(*DUPLICATES).iter_rows():
+    for id_, target, stage, cosine in frames.rows_of(duplicates, *DUPLICATES):
         measures = {"cosine": cosine, "reassert_cosine": settings.reassert_cosine, "stage": stage}
         rows.append(decision("reassert", target, [id_], [target], _SAME.get(stage, _SAME[""]), now, measures))
     first = dict[object, Row]()
@@ -342,7 +342,7 @@ def _merge_and_close(
 ) -> _Outcome:
     """Find duplicates, then close facts; repeat while a closing ends a fact that a later candidate repeats."""
     names = names_of(near.entities, near.aliases)
-    types = dict(near.entities.select("id", "entity_type").iter_rows())
+    types = dict(frames.rows_of(near.entities, "id", "entity_type"))
     ordered = directives_of(directives, fresh)
     stated, unlike = stated_duplicates(fresh, known, ordered.filter(pl.col("action") == REPEAT))
     speakers = directive_facts(near.facts, near.directives, times_of(near.evidence, messages))
@@ -410,10 +410,10 @@ def directives_of(directives: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame
 
 def _undecided(passed: pl.DataFrame, known: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
     """Candidates without a decision in message order, with said_at, place and the comparison keys."""
-    settled = {id_ for id_, status in known.select("id", "status").iter_rows() if status != "candidate"}
-    times = dict(messages.select("id", "occurred_at").iter_rows())
+    settled = {id_ for id_, status in frames.rows_of(known, "id", "status") if status != "candidate"}
+    times = dict(frames.rows_of(messages, "id", "occurred_at"))
     kept, said_at = [], []
-    for place, (id_, status, message, start) in enumerate(passed.select(_OWN).iter_rows()):
+    for place, (id_, status, message, start) in enumerate(frames.rows_of(passed, *_OWN)):
         if status == "candidate" and id_ not in settled:
             settled.add(id_)
             kept.append(place)
@@ -457,8 +457,8 @@ _OWN = ("id", "status", "message_id", "valid_from")
 
 def _decided(fresh: pl.DataFrame, duplicates: pl.DataFrame, flags: pl.DataFrame) -> pl.DataFrame:
     """The candidates with their new status and similar facts, without the columns of this rule."""
-    repeated = {id_: same for id_, *same in duplicates.select("id", "target_id", "cosine").iter_rows()}
-    marks = {id_: near for id_, *near in flags.select("id", *FLAGS[1:]).iter_rows()}
+    repeated = {id_: same for id_, *same in frames.rows_of(duplicates, "id", "target_id", "cosine")}
+    marks = {id_: near for id_, *near in frames.rows_of(flags, "id", *FLAGS[1:])}
     rows = []
     for id_ in fresh["id"]:
         similar, score, related = marks.get(id_, (None, None, None))
@@ -510,7 +510,7 @@ def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
 
 def with_types(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
     """The facts with subject_type and object_type, for the classifier of aspects."""
-    types = dict(entities.select("id", "entity_type").iter_rows())
+    types = dict(frames.rows_of(entities, "id", "entity_type"))
     ends = (
         pl.Series(f"{end}_type", [types.get(id_) for id_ in facts[f"{end}_id"]], pl.String)
         for end in ("subject", "object")

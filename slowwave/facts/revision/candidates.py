@@ -139,7 +139,7 @@ def build_candidates(
     meant = _Names(names)
     linked = [row for claim, message in placed if (row := meant.linked(claim, message)) is not None]
     relations = predicates.canonicalise(pl.Series([row["relation"] for row in linked], dtype=pl.String), learned)
-    canonical = dict(relations.select("raw", "canonical").iter_rows())
+    canonical = dict(frames.rows_of(relations, "raw", "canonical"))
     rows = [_fact(row, canonical.get(row["relation"]), now) for row in linked]
     _put_into_batches(rows, origin)
     facts = pl.DataFrame(rows, schema=_ROWS)
@@ -314,7 +314,7 @@ def quotes(rows: pl.DataFrame) -> pl.Series:
 
     `rows` needs message_id, content and statement.
     """
-    whole = dict(rows.select("message_id", "content").iter_rows())
+    whole = dict(frames.rows_of(rows, "message_id", "content"))
     by_message = {message: sentences(content or "") for message, content in whole.items()}
     if all(len(parts) == 1 for parts in by_message.values()):
         return pl.Series("quote", [by_message[id_][0][:MAX_QUOTE] for id_ in rows["message_id"]], dtype=pl.String)

@@ -120,8 +120,8 @@ def grounding(candidates: pl.DataFrame, messages: pl.DataFrame, answered: pl.Dat
     A statement may join several messages, so all messages of one conversation count together, each with the end of the
     turn that it answers, and without the answer to it. Candidates that are `answered` also have the whole turn.
     """
-    said = dict(messages.select("id", "content").iter_rows())
-    if all(said.get(message) == text for message, text in candidates.select("message_id", "statement").iter_rows()):
+    said = dict(frames.rows_of(messages, "id", "content"))
+    if all(said.get(message) == text for message, text in frames.rows_of(candidates, "message_id", "statement")):
         return pl.Series("grounding", [1.0] * len(candidates), dtype=pl.Float64)
     stems = content_stems("content")
     if "search_text" in messages.columns:

@@ -79,10 +79,10 @@ def pairs_of(fresh: pl.DataFrame, others: pl.DataFrame, neighbours: pl.DataFrame
     """
     if neighbours.is_empty():
         return pl.DataFrame(schema=PAIRS)
-    places = dict(fresh.select("id", "place").iter_rows())
-    targets = places | dict(others.select("id", "place").iter_rows())
+    places = dict(frames.rows_of(fresh, "id", "place"))
+    targets = places | dict(frames.rows_of(others, "id", "place"))
     best: dict[tuple[str, str], float] = {}
-    for id_, target, cosine in neighbours.select(*NEIGHBOURS).iter_rows():
+    for id_, target, cosine in frames.rows_of(neighbours, *NEIGHBOURS):
         for pair in ((id_, target), (target, id_)):
             if pair[0] in places and pair[1] in targets and targets[pair[1]] < places[pair[0]]:
                 best[pair] = max(cosine, best.get(pair, cosine))
@@ -108,7 +108,7 @@ def find_exact_duplicates(
     )
     root: dict[str, str] = {}
     rows: list[tuple[str, str, str, float | None]] = []
-    for id_, target, stage, cosine in options.select("id", "target_id", "stage", "cosine").iter_rows():
+    for id_, target, stage, cosine in frames.rows_of(options, "id", "target_id", "stage", "cosine"):
         # Word for word repetition is transitive; similarity is not.
         if id_ in root or (target in root and stage != "text"):
             continue
@@ -230,10 +230,10 @@ def find_flags(
         everyone = pl.concat([part.select(columns) for part in (fresh, others)])
         near = _in_place(everyone, pairs)
         alike = _alike(everyone, near, settings) if alike is None else alike
-    taken = {*alike.select("id", "target_id").iter_rows()}
-    beyond = [] if elsewhere is None else elsewhere.select(*NEIGHBOURS).rows()
+    taken = {*frames.rows_of(alike, "id", "target_id")}
+    beyond = [] if elsewhere is None else frames.rows_of(elsewhere, *NEIGHBOURS)
     related: dict[str, tuple[float, str]] = {}
-    for id_, target, cosine in (*near.select(*OTHERS).iter_rows(), *beyond):
+    for id_, target, cosine in (*frames.rows_of(near, *OTHERS), *beyond):
         if cosine >= settings.related_cosine and (id_, target) not in taken:
             related[id_] = min((-cosine, target), related.get(id_, (0.0, target)))
     similar = {id_: found for id_, *found in best_of(alike).iter_rows()} if len(alike) else {}
@@ -311,9 +311,9 @@ def fact_sources(
     known = evidence.select("message_id", "fact_id", "occurred_at")
     by_fact = pl.concat([known, again, first]).drop_nulls(["fact_id", "message_id"]).group_by("fact_id").agg(pl.all())
     return FactSources(
-        {fact: frozenset(ids) for fact, ids in by_fact.select("fact_id", "message_id").iter_rows()},
-        {fact: frozenset(times) for fact, times in by_fact.select("fact_id", "occurred_at").iter_rows()},
-        {id_: normalise_name(name) for id_, name in messages.select("id", "speaker").iter_rows() if name},
+        {fact: frozenset(ids) for fact, ids in frames.rows_of(by_fact, "fact_id", "message_id")},
+        {fact: frozenset(times) for fact, times in frames.rows_of(by_fact, "fact_id", "occurred_at")},
+        {id_: normalise_name(name) for id_, name in frames.rows_of(messages, "id", "speaker") if name},
         dict(by_fact.explode("message_id", "occurred_at").select("message_id", "occurred_at").iter_rows()),
     )
 
