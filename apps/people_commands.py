@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from slowwave.common.types import Added, DuplicatePair, DuplicateReport, Outcome
+    from slowwave.lifecycle.entity_merges import Merged
     from slowwave.review.split_plan import SplitPart
-    from tasks.entities.merges import Merged
     from tasks.entities.names_and_pins import Called, Pinned
     from tasks.people.forgetting import Report
     from tasks.runtime.runs import Run

@@ -14,6 +14,7 @@ from slowwave.common import frames
 from slowwave.common.errors import UnknownName
 from slowwave.common.lexicon import table_of
 from slowwave.common.settings import AspectSettings
+from slowwave.common.text import row_id
 
 NO_KNOWLEDGE = ("similarity", "structural")
 """Kinds of facts that nobody stated: they do not count as knowledge (T33)."""
@@ -102,15 +103,13 @@ def merge(model_tags: pl.Series, found: pl.Series) -> Tagging:
 
 def aspect_rows(facts: pl.DataFrame) -> pl.DataFrame:
     """Rows of `fact_aspects` for applied facts: one per staged slug, with its source `via` (S3-17)."""
-    found = facts.select("id", "aspect_slugs", found=classify(facts)).explode("aspect_slugs").drop_nulls("aspect_slugs")
-    rows = found.select(
-        fact_id="id",
-        slug="aspect_slugs",
-        via=pl.when(pl.col("found").list.contains(pl.col("aspect_slugs")))
-        .then(pl.lit("regex"))
-        .otherwise(pl.lit("model")),
-    )
-    return frames.conform(frames.with_ids(rows, "as", "fact_id", "slug"), frames.FACT_ASPECTS)
+    rows = [
+        {"id": row_id("as", id_, slug), "fact_id": id_, "slug": slug, "via": "regex" if slug in found else "model"}
+        for (id_, slugs), found in zip(frames.rows_of(facts, "id", "aspect_slugs"), classify(facts), strict=True)
+        for slug in slugs or ()
+        if slug is not None
+    ]
+    return pl.DataFrame(rows, schema=dict(frames.FACT_ASPECTS))
 
 
 def score(facts: int, entities: int, predicates: int, confidence: float, *, settings: AspectSettings = USUAL) -> float:

@@ -242,7 +242,8 @@ def _pin(
             reason = f"A person {'wants' if pinned else 'no longer wants'} it kept for ever."
             ids, action = {id_: dict[str, object]() for id_ in changed["id"]}, "pin" if pinned else "unpin"
             reading.upsert("decisions", each_decided(action, ids, reason, run.now, decided_by="person"))
-        return Pinned(*(tuple(part.select("id", title).iter_rows()) for part in (changed, unchanged)), pinned)
+        was, stays = (tuple(part.select("id", title).iter_rows()) for part in (changed, unchanged))
+        return Pinned(was, stays, pinned)
 
     planned = write(existing_store(run).snapshot())
     if not planned.changed:
@@ -290,6 +291,8 @@ def add_aliases_of_facts(tx: Transaction, facts: pl.DataFrame) -> None:
 
     A name that was denied, or is over, gives no alias.
     """
+    if "known_as" not in facts["predicate"]:
+        return
     is_affirmed = (pl.col("polarity") != "negated").fill_null(True)
     called = facts.filter(
         (pl.col("status") == "active") & (pl.col("predicate") == "known_as") & is_affirmed

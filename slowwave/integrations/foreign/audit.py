@@ -68,7 +68,8 @@ def audit(
     listed, alone = _orphans(foreign)
     found = (
         ("exact_duplicates", "Said before, word for word", _beside(same, rows), "items that hold", len(live)),
-        ("near_duplicates", "Said before, in nearly the same words", _beside(alike, rows), "items that hold", len(live)),
+        ("near_duplicates", "Said before, in nearly the same words", _beside(alike, rows), "items that hold",
+         len(live)),
         ("contradictions", "Contradicts an earlier item", _beside(denied, rows), "items that hold", len(live)),
         ("stale", f"Last said more than {stale_days} days ago", old.with_columns(note=pl.col("at").dt.date()),
          "items that hold and have a time", len(timed)),
