@@ -46,7 +46,7 @@ OF_OUTLINE = 2
 """Lines of the outline that come before each fact or passage where the whole time is asked for."""
 ABOUT = 0.8
 """Share of the best score from which on a line of the outline is about the question. Blocks of chats with an
-assistant have .65 and .42 of the words of an order of events in 5,000 and 1,500 characters; all spread alike .62, .37."""
+assistant have .65 and .42 of the words of an order of events in 5,000 and 1,500 characters; before, .62 and .37."""
 SURE = 0.6
 """Confidence below which a line tells it."""
 Line = TypeVar("Line", bound=RecalledFact | Passage)
