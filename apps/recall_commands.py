@@ -40,13 +40,13 @@ Speakers = Mapping[tuple[str, str], str]
 SHOWN_PASSAGES = 3
 LONGEST_NAME = 16
 PARTS = (
-    "words", "meaning", "overlap", "place", "reply", "search", "graph", "hops", "fused", "about", "scope", "period",
-    "importance", "recency", "company", "status", "limbic", "suspect", "episode", "diversity",
+    "words", "meaning", "overlap", "place", "reply", "former", "search", "graph", "hops", "fused", "about", "scope",
+    "period", "importance", "recency", "company", "status", "limbic", "suspect", "episode", "diversity",
 )  # fmt: skip
 FORMULA = (
-    "search = (words + weight × meaning + overlap) / fourth root of its place in the message, or reply, where it is "
-    "more; fused = search + weight × graph; score = ((fused, else search) × about × scope + period) × limbic "
-    "(importance × recency × company × status) × suspect × episode × diversity."
+    "search = (words + weight × meaning + overlap) / fourth root of its place in the message, or reply, or former (of "
+    "what it took the place of), where it is more; fused = search + weight × graph; score = ((fused, else search) × "
+    "about × scope + period) × limbic (importance × recency × company × status) × suspect × episode × diversity."
 )
 OverTime = Annotated[
     bool, typer.Option("--over-time", help="Lines from the whole time: for an order, a development, a summary.")

@@ -253,8 +253,9 @@ def _marks(fact: RecalledFact, message_at: datetime | None) -> Iterator[str]:
             yield f"since {since}"
     if fact.valid_to is not None:
         yield f"until {date_in_words(fact.valid_to)}"
-    for former in fact.replaces:
-        if before := _other(former):
+    for place, former in enumerate(fact.replaces):
+        matched = place == 0 and "former" in fact.parts
+        if before := _other(former, LONGEST_LINE if matched else LONGEST_OTHER):
             yield f"before: {before}"
     if fact.conflicts_with:
         others = [*filter(None, map(_other, fact.conflicts_with[:MOST_CONFLICTS]))]
@@ -267,8 +268,8 @@ def _marks(fact: RecalledFact, message_at: datetime | None) -> Iterator[str]:
         yield f"confidence: {fact.confidence:.2f}"
 
 
-def _other(fact: Mention) -> str:
-    return _plain_text(fact.statement, LONGEST_OTHER).rstrip(".")
+def _other(fact: Mention, limit: int = LONGEST_OTHER) -> str:
+    return _plain_text(fact.statement, limit).rstrip(".")
 
 
 def _tells(statement: str, moment: str) -> bool:

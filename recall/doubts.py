@@ -30,19 +30,19 @@ _SCHEMA = {name: frames.FACTS.get(name, frames.TIME) for name in _OTHER}  # crea
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """By fact: the retired fact that it leans on, the facts that contradict it, the one whose place it took."""
+    """By fact: the retired fact that it leans on, the facts that contradict it, those whose place it took."""
 
     suspects: Mapping[str, Mention] = field(default_factory=lambda: MappingProxyType({}))
     conflicts: Mapping[str, tuple[Mention, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    former: Mapping[str, Mention] = field(default_factory=lambda: MappingProxyType({}))
+    former: Mapping[str, tuple[Mention, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
     def about(self, fact: RecalledFact) -> RecalledFact:
         """The fact with what other facts say about it."""
         leans_on, against = self.suspects.get(fact.id), self.conflicts.get(fact.id, ())
-        before = self.former.get(fact.id)
+        before = self.former.get(fact.id, ())
         if not (leans_on or against or before):
             return fact
-        return replace(fact, suspect_of=leans_on, conflicts_with=against, replaces=(before,) if before else ())
+        return replace(fact, suspect_of=leans_on, conflicts_with=against, replaces=before)
 
 
 NO_DOUBTS = Doubts()
@@ -53,11 +53,20 @@ async def pending_pairs(tables: Tables) -> pl.DataFrame:
     return await rows_where(tables, "pair_decisions", PAIR, PENDING)
 
 
-async def doubts(tables: Tables, rows: Sequence[Row], conflicts: Kept[pl.DataFrame], moment: Moment) -> Doubts:
-    """What others say about rows of facts (id, suspect_of, supersedes_id); reads nothing more where nothing does."""
+async def doubts(
+    tables: Tables,
+    rows: Sequence[Row],
+    conflicts: Kept[pl.DataFrame],
+    moment: Moment,
+    formers: Mapping[str, str] = MappingProxyType({}),
+) -> Doubts:
+    """What others say about rows of facts (id, suspect_of, supersedes_id); reads nothing more where nothing does.
+
+    `formers` are earlier facts of their chains that are named first.
+    """
     pairs = await conflicts.of(tables)
     pending = _both_ways(pairs, (row["id"] for row in rows), moment) if len(pairs) else {}
-    others = _others(rows, pending)
+    others = sorted({*_others(rows, pending), *formers.values()})
     if not others:
         return NO_DOUBTS
     found = await tables.rows("facts", "id", others, _OTHER)
@@ -65,7 +74,7 @@ async def doubts(tables: Tables, rows: Sequence[Row], conflicts: Kept[pl.DataFra
     if gone:
         found = [*found, *await tables.rows("facts_archive", "id", gone, _OTHER)]
     statements = [{name: row[name] for name in _OTHER} for row in found]
-    return _doubts(rows, pending, pl.DataFrame(statements, _SCHEMA), moment)
+    return _doubts(rows, pending, pl.DataFrame(statements, _SCHEMA), moment, formers)
 
 
 def doubts_of(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> Doubts:
@@ -100,7 +109,13 @@ def _others(rows: Sequence[Row], pending: Mapping[str, list[str]]) -> list[str]:
     return sorted(named | {other for against in pending.values() for other in against})
 
 
-def _doubts(rows: Sequence[Row], pending: Mapping[str, list[str]], others: pl.DataFrame, moment: Moment) -> Doubts:
+def _doubts(
+    rows: Sequence[Row],
+    pending: Mapping[str, list[str]],
+    others: pl.DataFrame,
+    moment: Moment,
+    formers: Mapping[str, str] = MappingProxyType({}),
+) -> Doubts:
     """A fact is suspect while what it leans on does not hold, and contradicted while the other one does."""
     holding = {*replace(moment, as_of=None).facts(others)["id"]}
     valid = {*moment.facts(others)["id"]} if moment.as_of is not None else holding
@@ -109,11 +124,12 @@ def _doubts(rows: Sequence[Row], pending: Mapping[str, list[str]], others: pl.Da
     against = {name: tuple(named[other] for other in found if other in holding) for name, found in pending.items()}
     lasted = (pl.col("status") == "superseded") & (pl.col("valid_to") > pl.col("valid_from"))
     over = {*others.filter(lasted)["id"]} if moment.known_as_of is None else set()
-    took = ((row["id"], row["supersedes_id"]) for row in rows)
+    took = ((row["id"], dict.fromkeys((formers.get(row["id"]), row["supersedes_id"]))) for row in rows)
+    before = {name: tuple(named[other] for other in earlier if other in over) for name, earlier in took}
     return Doubts(
         {name: named[other] for name, other in leaning if other in named and other not in holding | valid},
         {name: found for name, found in against.items() if found},
-        {name: named[other] for name, other in took if other in over},
+        {name: earlier for name, earlier in before.items() if earlier},
     )
 
 

@@ -79,6 +79,7 @@ class RankedFact:
     """One place in the order of recall; `sources` are its messages, the one that has most of the words first.
 
     `parts` say how the score came about: words, meaning and overlap, which fact of its message it is, and so on.
+    `former` is the fact that has ended and matched, where it is that one which brought the place here (`recall.ended`).
     """
 
     fact_id: str | None
@@ -87,6 +88,7 @@ class RankedFact:
     lexical: float
     score: float
     parts: Mapping[str, float] = field(default_factory=dict, compare=False)
+    former: str | None = None
 
 
 def lexical_scores(bm25: Mapping[str, float], full: float = 0.0) -> dict[str, float]:

@@ -20,7 +20,7 @@ import polars as pl
 from slowwave.common.entrenchment import ENDS, is_kept
 from slowwave.common.lexicon.labels import DATED
 from slowwave.common.lexicon.statement_words import may_tell_when
-from slowwave.common.validity import MAX_CHAIN, Moment, time_sql
+from slowwave.common.validity import MAX_CHAIN, Moment, has_ended, has_ended_sql, time_sql
 from slowwave.common.words import stems
 from slowwave.facts.revision.predicates import DEFAULT, known_relation
 from storage.residents import Condition, MatchedRows
@@ -211,8 +211,8 @@ Vector = npt.NDArray[np.float32]
 LEAST = 10  # who asks for one fact gets the first of ten, not the best of three messages
 FACT_TIMES, MESSAGE_TIMES = ("valid_from", "event_at"), ("occurred_at",)
 """Columns that place a row in a period. A fact is valid from the time of its message unless its words name another."""
-FACT = (*NEEDED, "search_terms", "message_id", "quote", "evidence_count", "expired_at", "scope")  # each costs
-PAST = ("created_at", "replaced_by", "status_reason")
+FACT = (*NEEDED, "search_terms", "message_id", "quote", "evidence_count", "expired_at", "scope", "replaced_by")
+PAST = ("created_at", "status_reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,10 @@ class Question:
     @property
     def where(self) -> str:
         """The filter of facts that may answer."""
-        parts = [f"({self.moment.where})"]
+        return self._where(self.moment.where)
+
+    def _where(self, holds: str) -> str:
+        parts = [f"({holds})"]
         if self.scope is not None:
             parts.append(f"scope = {quoted(self.scope)}")
         if self.about is not None:
@@ -274,12 +277,30 @@ class Question:
     def condition(self) -> Condition:
         """`where`, for frames too."""
         if self.moment.is_past:
-            return Condition(self.where, self._may_answer)
-        kind = f"{self.scope!r} {sorted(self.about or ())} {self.period if self.is_within else ''}"
-        return Condition(self.where, self._may_answer, kind, self.moment.now)
+            return Condition(self.where, lambda: self._met(self.moment.may_answer))
+        return Condition(self.where, lambda: self._met(self.moment.may_answer), self._kind, self.moment.now)
 
-    def _may_answer(self) -> pl.Expr:
-        met = self.moment.may_answer
+    @property
+    def compares_ended(self) -> bool:
+        """Whether facts that have ended are compared, too, for those that took their place."""
+        return not self.moment.is_past and not self.over_time
+
+    @property
+    def searched(self) -> Condition:
+        """The facts that are compared: those that may answer, and, where it `compares_ended`, those."""
+        if not self.compares_ended:
+            return self.condition
+        now = self.moment.now
+        where = self._where(f"({self.moment.where}) OR ({has_ended_sql(now)})")
+        return Condition(
+            where, lambda: self._met(self.moment.may_answer | has_ended(now)), f"{self._kind} or ended", now
+        )
+
+    @property
+    def _kind(self) -> str:
+        return f"{self.scope!r} {sorted(self.about or ())} {self.period if self.is_within else ''}"
+
+    def _met(self, met: pl.Expr) -> pl.Expr:
         if self.scope is not None:
             met &= pl.col("scope") == self.scope
         if self.about is not None:
@@ -323,7 +344,7 @@ class Question:
 async def possible_answers(
     tables: Tables, messages: list[str], question: Question, walk: Collection[str]
 ) -> tuple[MatchedRows, Iterable[tuple[str, str]]]:
-    """The facts that the messages support, or the walk came by, and that may answer; and which message supports which.
+    """The facts that are compared of those that messages support or the walk came by; and which message supports which.
 
     What the walk alone came by stands for the message that said it first.
     """
@@ -333,7 +354,7 @@ async def possible_answers(
         facts = await _of_the_past(tables, messages, sorted({*walk, *supported}), question)
     else:
         keys = {"message_id": messages, "id": sorted({*walk, *supported})}
-        facts = await tables.with_vectors("facts", keys, question.columns, question.condition)
+        facts = await tables.with_vectors("facts", keys, question.columns, question.searched)
     wanted = set(messages)
     own = {(row["id"], row["message_id"]) for row in facts.rows}
     pairs = {(fact, message) for fact, message in own if message in wanted}

@@ -26,6 +26,8 @@ from storage.rows import lasting_columns, quoted
 from storage.search import words
 from storage.warm import Tables, found_in, frame_of, with_cosines
 
+from .contrast import contrasted, cosines_of
+from .ended import holds, live_successors, near_and_ended, raised_by_ended
 from .order import (
     QUOTED,
     Evidence,
@@ -48,8 +50,6 @@ PAST_TABLES = (*TABLES, "decisions")
 QUERY_BYTES = 1000  # a longer query costs full-text search milliseconds and finds nothing more
 MESSAGES_PER_FACT = 2
 FULL = 3  # content words of a quotation from which on its meaning counts in full; of 1, 3, 4 and 6 it finds most
-CENTRE, NEAREST, FEW = 0.625, 100, 50
-"""How far towards the middle of so many nearest facts meaning is seen from; FEW have no middle."""
 FARTHEST = 64  # times the usual reach
 MOST_TERMS = 32  # words of a question that are looked for by a query without an index
 MOST_TEXTS = 500  # texts with these words that are compared with the question, unless more are wanted
@@ -161,7 +161,7 @@ async def _search(
     )
     found = views[0] if len(views) == 1 else _joined(views)
     lexical = await _lexical(tables, question, found, settings.neighbours)
-    compared = [*zip(found.messages, _cosines(found.vectors, question.vector), strict=True), *found.near]
+    compared = [*zip(found.messages, cosines_of(found.vectors, question.vector), strict=True), *found.near]
     of_period = {name for view in views[1:] for name in (*view.messages, *(message for message, _ in view.near))}
     scores = message_scores(lexical, compared, dict.fromkeys(of_period, IN_PERIOD))
     matches = message_scores(lexical, compared) if of_period else scores
@@ -170,11 +170,12 @@ async def _search(
     replies = await _replies(tables, scores, matches, found.messages)
     top += [message for message in replies if message not in scores]
     met = await walk if walk is not None else NO_WALK
-    facts, evidence = await possible_answers(tables, top, question, {*met, *worded})
+    facts, evidence = await possible_answers(tables, top, question, {*met, *worded, *found.ended})
     low: Collection[str] = ()
     if not question.moment.is_past:
         low = await faded.among(tables, [row["id"] for row in facts.rows])
     rows = {row["id"]: row for row in facts.rows if row["id"] not in low}
+    ended = {name: row for name, row in rows.items() if question.compares_ended and not holds(row, question.moment.now)}
     vectors = {row["id"]: vector for row, vector in zip(facts.rows, facts.vectors, strict=True)}
     near = zip(facts.rows, contrasted(facts.vectors, question.vector, facts.rows), strict=True)
     cosines = {row["id"]: cosine * _fullness(row["statement"]) for row, cosine in near}
@@ -182,7 +183,16 @@ async def _search(
     shared = word_overlaps(question.content, texts)
     overlaps = {name: share * _weight(rows[name]) for name, share in zip(rows, shared, strict=True)}
     stated = [Evidence(fact, message, cosines[fact], overlaps[fact]) for fact, message in evidence if fact in rows]
-    order = _each_sentence_once(_with_replies(rank_facts(stated, lexical), rows, replies), rows)
+    order = rank_facts([one for one in stated if one.fact_id not in ended], lexical)
+    order = _with_replies(order, rows, replies)
+    if ended:
+        rows = {name: row for name, row in rows.items() if name not in ended}
+        last, more = await live_successors(tables, question, faded, [*ended.values()], rows)
+        rows |= {row["id"]: row for row in more.rows}
+        vectors |= {row["id"]: vector for row, vector in zip(more.rows, more.vectors, strict=True)}
+        matched = rank_facts([one for one in stated if one.fact_id in ended], lexical)
+        order = raised_by_ended(order, matched, last, rows)
+    order = _each_sentence_once(order, rows)
     return Ranked(order, rows, vectors, found.messages, scores, matches), is_all
 
 
@@ -208,23 +218,24 @@ def _searched(fact: Row, question: str) -> str:
 class _Matches:
     """Messages that match in words, by id, best first, with their BM25 and (n, d) vectors; `near` those by meaning.
 
-    `is_all` says whether no others match.
+    `ended` are facts near in meaning that have ended; `is_all` says whether no others match.
     """
 
     messages: Mapping[str, Row]
     scores: Mapping[str, float]
     vectors: Vector
     near: Sequence[tuple[str, float]] = ()
+    ended: Collection[str] = ()
     is_all: bool = False
 
 
 async def _matches(tables: Tables, question: Question, limit: int) -> _Matches:
     """What matches in words and what is near in meaning."""
     found: _Matches
-    found, (near, is_near_all) = await tables.together(
+    found, (near, ended, is_near_all) = await tables.together(
         _by_words(tables, question, limit), _by_meaning(tables, question, limit)
     )
-    return replace(found, near=near, is_all=len(found.messages) < limit and is_near_all)
+    return replace(found, near=near, ended=ended, is_all=len(found.messages) < limit and is_near_all)
 
 
 def _joined(views: Sequence[_Matches]) -> _Matches:
@@ -234,7 +245,8 @@ def _joined(views: Sequence[_Matches]) -> _Matches:
     scores = {name: score for view in reversed(views) for name, score in view.scores.items()}
     stacked = np.stack([vectors[name] for name in messages]) if messages else views[0].vectors
     near = [pair for view in views for pair in view.near]
-    return _Matches(messages, scores, stacked, near, all(view.is_all for view in views))
+    ended = {name for view in views for name in view.ended}
+    return _Matches(messages, scores, stacked, near, ended, all(view.is_all for view in views))
 
 
 async def _lexical(tables: Tables, question: Question, matches: _Matches, neighbours: float) -> dict[str, float]:
@@ -361,12 +373,12 @@ async def _by_terms(tables: Tables, question: Question, limit: int) -> list[str]
     terms = words(prose(question.content), QUERY_BYTES)
     resident = tables.residents.get("facts")
     if resident is not None:
-        places, _ = resident.matching(terms, limit, question.condition)
+        places, _ = resident.matching(terms, limit, question.searched)
         return resident.values("id", places)
     searched = index_terms(terms)
     if not searched or await (await tables.table("facts")).count_rows() > SCANNED_FACTS:
         return []
-    rows = await _saying(tables, "facts", "search_terms", searched, terms, question.where, limit, None)
+    rows = await _saying(tables, "facts", "search_terms", searched, terms, question.searched.sql, limit, None)
     return rows.sort("_score", "id", descending=[True, False])["id"].head(limit).to_list()
 
 
@@ -387,15 +399,20 @@ def _by_id(rows: Sequence[Row], values: Sequence[float]) -> dict[str, float]:
     return {row["id"]: value for row, value in zip(rows, values, strict=True)}
 
 
-async def _by_meaning(tables: Tables, question: Question, limit: int) -> tuple[list[tuple[str, float]], bool]:
-    """Messages of the facts nearest in meaning (message_id, cosine), and whether there are no others."""
+_Near = tuple[list[tuple[str, float]], list[str], bool]
+"""Messages of the facts nearest in meaning (message_id, cosine), ids of those that have ended, whether it is all."""
+
+
+async def _by_meaning(tables: Tables, question: Question, limit: int) -> _Near:
+    """What is nearest in meaning, of all tables."""
     if not question.has_meaning:
-        return [], True
+        return [], [], True
     parts = await tables.together(*(_nearest(tables, name, question, limit) for name in question.tables))
-    return [pair for near, _ in parts for pair in near], all(is_all for _, is_all in parts)
+    near, ended = ([one for part in parts for one in part[place]] for place in (0, 1))
+    return near, ended, all(part[2] for part in parts)
 
 
-async def _nearest(tables: Tables, name: str, question: Question, limit: int) -> tuple[list[tuple[str, float]], bool]:
+async def _nearest(tables: Tables, name: str, question: Question, limit: int) -> _Near:
     """Of one table.
 
     By queries, the status is looked at afterwards, which costs less than a filter while most facts are live, and
@@ -404,48 +421,27 @@ async def _nearest(tables: Tables, name: str, question: Question, limit: int) ->
     """
     resident = tables.residents.get(name)
     if resident is not None:
-        places, cosines = resident.nearest(question.vector, limit, question.condition)
-        near = [*zip(resident.values("message_id", places), cosines, strict=True)]
-        return near, len(near) < limit
-    columns = ["message_id", "_distance", "status"]
+        places, cosines = resident.nearest(question.vector, limit, question.searched)
+        are_live = resident.mask(question.condition)[places]
+        ended = resident.values("id", places[~are_live])
+        size = len(places)
+        if ended and size - len(ended) < limit // 2:
+            places, cosines = resident.nearest(question.vector, limit, question.condition)
+            are_live = np.ones(len(places), np.bool_)
+        both = zip(resident.values("message_id", places), cosines, are_live.tolist(), strict=True)
+        return [(message, cosine) for message, cosine, is_live in both if is_live], ended, size < limit
+    columns = ["id", "message_id", "_distance", "status", "valid_from", "valid_to"]
     query = (await tables.nearest(name, question.vector, limit)).select(columns)
     if not question.is_narrow:
         found = with_cosines(await query.nprobes(_PROBES).to_arrow())
-        active = found.filter(pl.col("status") == "active")
-        if len(active) >= limit // 2:
-            return _near(active), len(found) < limit
-    exact = with_cosines(await query.where(question.where).minimum_nprobes(_PROBES).maximum_nprobes(0).to_arrow())
-    return _near(exact), len(exact) < limit
-
-
-def _near(found: pl.DataFrame) -> list[tuple[str, float]]:
-    return found.select("message_id", "cosine").rows()
-
-
-def contrasted(vectors: Vector, vector: Vector, rows: Sequence[Row]) -> list[float]:
-    """Cosines of facts to the question; of those that a model read, both seen from near the middle of the nearest.
-
-    What all of these share, the people and their matter, is no sign of an answer. On the scale of plain cosines.
-    """
-    cosines = np.array(_cosines(vectors, vector))
-    is_read = np.array([not is_quotation(row["statement"]) for row in rows], dtype=bool) & vectors.any(axis=1)
-    read = np.flatnonzero(is_read)
-    if len(read) >= FEW:
-        first = np.argsort(-cosines[read], kind="stable")[:NEAREST]  # places among those that were read
-        nearest = read[first]
-        middle = CENTRE * vectors[nearest].mean(axis=0, dtype=np.float64)
-        seen, asked = vectors[read] - middle, vector - middle
-        apart = seen @ asked / (np.linalg.norm(seen, axis=1) * np.linalg.norm(asked))
-        scale = cosines[nearest].std() / max(apart[first].std(), 1e-9)
-        cosines[read] = cosines[nearest].mean() + (apart - apart[first].mean()) * scale
-    contrast: list[float] = cosines.round(6).tolist()
-    return contrast
-
-
-def _cosines(vectors: Vector, vector: Vector) -> list[float]:
-    """Of vectors (n, d) to one; 0 for rows of zeros.
-
-    Rounded, so that equal rows tie wherever they lie, and from double precision, so that they are rounded alike.
-    """
-    cosines: list[float] = (vectors.astype(np.float64) @ vector.astype(np.float64)).round(6).tolist()
-    return cosines
+        near, ended = near_and_ended(found, question)
+        if len(near) >= limit // 2:
+            return near, ended, len(found) < limit
+    query = query.minimum_nprobes(_PROBES).maximum_nprobes(0)
+    exact = with_cosines(await query.where(question.searched.sql).to_arrow())
+    near, ended = near_and_ended(exact, question)
+    if ended and len(near) < limit // 2:
+        query = (await tables.nearest(name, question.vector, limit)).select(columns)
+        query = query.minimum_nprobes(_PROBES).maximum_nprobes(0)
+        near, _ = near_and_ended(with_cosines(await query.where(question.where).to_arrow()), question)
+    return near, ended, len(exact) < limit

@@ -148,12 +148,13 @@ async def with_sources(
     """The facts in their order; of their messages, the one that matches best comes first."""
     places = {place.fact_id: place for place in ranked.order if place.fact_id}
     rows = [ranked.facts[name] for name in places]
+    formers = {name: place.former for name, place in places.items() if place.former}
     ends = {end for row in rows for end in (row["subject_id"], row["object_id"]) if end is not None}
     evidence, called, messages, doubtful = await tables.together(
         _evidence(tables, rows),
         names.of(tables, ends),
         _messages(tables, ranked.messages, {row["message_id"] for row in rows}),
-        doubts(tables, rows, conflicts, moment),
+        doubts(tables, rows, conflicts, moment, formers),
     )
     messages = await _messages(tables, messages, {row["message_id"] for row in evidence})
     return recalled(rows, called, evidence, messages, places, doubtful)

@@ -55,6 +55,17 @@ def live_sql(now: datetime) -> str:
     return f"status = 'active' AND expired_at IS NULL AND {_not_over_sql(now)}"
 
 
+def has_ended(now: datetime) -> pl.Expr:
+    """Was true for some time and is over at `now`, whether something took its place or not; never taken back."""
+    was = pl.col("status").is_in(("active", "superseded")) & (pl.col("valid_to") > pl.col("valid_from"))
+    return was & (pl.col("valid_to") <= frames.moment(now))
+
+
+def has_ended_sql(now: datetime) -> str:
+    """`has_ended` as a filter of a store."""
+    return f"status IN ('active', 'superseded') AND valid_to > valid_from AND valid_to <= {time_sql(now)}"
+
+
 def as_of_sql(t: datetime) -> str:
     """`as_of` as a filter of a store."""
     listed = ", ".join(f"'{status}'" for status in _WAS_TRUE)

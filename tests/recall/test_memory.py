@@ -17,7 +17,7 @@ from talk import NOW, START, learn, rows, said, written
 from bench.ingest import ingest_files
 from bench.languages import FOLDER
 from inference.embedding import open_embedder
-from recall.search import contrasted
+from recall.contrast import contrasted
 from recall.search_results import OTHER_SCOPE
 from slowwave.common.errors import StoreMismatch, UnknownName
 from slowwave.common.settings import RecallSettings

@@ -50,8 +50,8 @@ class RecalledFact:
     `event_at` is when it happens, as exactly as `event_precision` says (day, week, month, season, year, around; without
     an event that of `valid_from`). `polarity` is affirmed or negated, `suspect_of` a fact that no longer holds and that
     this one leans on, `conflicts_with` facts whose relations seem to contradict it and that nobody has decided about
-    yet (S2-75), `replaces` the fact whose place it took. `parts` say how its score came about
-    (`recall.order`).
+    yet (S2-75), `replaces` what it took the place of, first what matches the query. `parts` say how its score
+    came about (`recall.order`).
     """
 
     id: str
