@@ -233,7 +233,7 @@ def _pin(
     """Set the mark of those of the rows that do not have it; without a run where all of them have it."""
     title = "name" if table == "entities" else "statement"
 
-    def write(reading: Reading) -> Pinned:
+    def decided(reading: Reading) -> Pinned:
         found = rows(reading)
         is_so = pl.col("pinned").fill_null(False) == pinned
         changed, unchanged = found.filter(~is_so), found.filter(is_so)
@@ -242,13 +242,14 @@ def _pin(
             reason = f"A person {'wants' if pinned else 'no longer wants'} it kept for ever."
             ids, action = {id_: dict[str, object]() for id_ in changed["id"]}, "pin" if pinned else "unpin"
             reading.upsert("decisions", each_decided(action, ids, reason, run.now, decided_by="person"))
-        return Pinned(*(tuple(part.select("id", title).iter_rows()) for part in (changed, unchanged)), pinned)
+        told = [tuple(part.select("id", title).iter_rows()) for part in (changed, unchanged)]
+        return Pinned(told[0], told[1], pinned)
 
-    planned = write(existing_store(run).snapshot())
+    planned = decided(existing_store(run).snapshot())
     if not planned.changed:
         return planned
     counted_as = RunCount.PINNED if pinned else RunCount.UNPINNED
-    return in_one_commit(run, kind, parameters, write, lambda done: {counted_as: len(done.changed)})
+    return in_one_commit(run, kind, parameters, decided, lambda done: {counted_as: len(done.changed)})
 
 
 # Other names that somebody or a fact gives, while messages are read.
