@@ -233,7 +233,7 @@ def _pin(
     """Set the mark of those of the rows that do not have it; without a run where all of them have it."""
     title = "name" if table == "entities" else "statement"
 
-    def decided(reading: Reading) -> Pinned:
+    def write(reading: Reading) -> Pinned:
         found = rows(reading)
         is_so = pl.col("pinned").fill_null(False) == pinned
         changed, unchanged = found.filter(~is_so), found.filter(is_so)
@@ -242,14 +242,14 @@ def _pin(
             reason = f"A person {'wants' if pinned else 'no longer wants'} it kept for ever."
             ids, action = {id_: dict[str, object]() for id_ in changed["id"]}, "pin" if pinned else "unpin"
             reading.upsert("decisions", each_decided(action, ids, reason, run.now, decided_by="person"))
-        told = [tuple(part.select("id", title).iter_rows()) for part in (changed, unchanged)]
-        return Pinned(told[0], told[1], pinned)
+        was, stays = (tuple(part.select("id", title).iter_rows()) for part in (changed, unchanged))
+        return Pinned(was, stays, pinned)
 
-    planned = decided(existing_store(run).snapshot())
+    planned = write(existing_store(run).snapshot())
     if not planned.changed:
         return planned
     counted_as = RunCount.PINNED if pinned else RunCount.UNPINNED
-    return in_one_commit(run, kind, parameters, decided, lambda done: {counted_as: len(done.changed)})
+    return in_one_commit(run, kind, parameters, write, lambda done: {counted_as: len(done.changed)})
 
 
 # Other names that somebody or a fact gives, while messages are read.
@@ -291,6 +291,8 @@ def add_aliases_of_facts(tx: Transaction, facts: pl.DataFrame) -> None:
 
     A name that was denied, or is over, gives no alias.
     """
+    if "known_as" not in facts["predicate"]:
+        return
     is_affirmed = (pl.col("polarity") != "negated").fill_null(True)
     called = facts.filter(
         (pl.col("status") == "active") & (pl.col("predicate") == "known_as") & is_affirmed
