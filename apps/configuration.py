@@ -127,10 +127,7 @@ def _check_variables() -> None:
 
 
 def parse_settings(values: dict[str, Any], origin: str) -> Settings:
-    """The settings, or an error that names the first wrong key with the known ones, or the range it must be in.
-
-    Names of other systems are understood (docs/names.md).
-    """
+    """The settings, names of other systems included (docs/names.md); an error names the first wrong key."""
     ours = translated(values)
     for path in paths_in(ours):
         if place := next((place for place in SHARED if f"{path}.".startswith(f"{place}.")), None):
@@ -143,10 +140,7 @@ def parse_settings(values: dict[str, Any], origin: str) -> Settings:
 
 
 def with_flags(settings: Settings, llm: Mapping[str, Any], **others: Any) -> Settings:
-    """The settings with what the flags say: `llm` of the language model, `others` of [ingest].
-
-    A flag that was not given is None.
-    """
+    """The settings with the flags for the language model, `llm`, and for [ingest]; None: not given."""
     values: dict[str, Any] = {}
     for path in _paths(Settings):
         *tables, name = path.split(".")
@@ -162,10 +156,7 @@ def with_flags(settings: Settings, llm: Mapping[str, Any], **others: Any) -> Set
 def answering(
     settings: Settings, model: str | None = None, *, max_usd: float | None = None, max_calls: int | None = None
 ) -> LanguageSettings:
-    """Who answers questions and within which limits: as for reading, but for what is given here.
-
-    Raises `UnusableInput` for a limit out of its range.
-    """
+    """Who answers questions within which limits: as for reading, but for what is given here."""
     flags = {"model": model, "max_usd": max_usd, "max_calls": max_calls}
     llm = with_flags(settings, flags).ingest.llm
     return llm if model is None else llm.model_copy(update={"answer_model": ""})

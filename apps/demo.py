@@ -32,7 +32,7 @@ from .recall_commands import fact_lines
 QUESTIONS = (
     "Why did we choose Redis Streams instead of RabbitMQ?",
     "Where does Tomás live now?",
-    "What is the rate limit of Kestrel?",
+    "How many requests per minute may a client of Kestrel make?",
 )
 OVER_TWO_RELATIONS = "Where does Pixel's owner work?"
 INPUTS = ("conversations", "documents")

@@ -28,13 +28,10 @@ from .options import (
     DryRun,
     Gate,
     JsonOption,
-    Llm,
-    MaxCalls,
-    MaxUsd,
     ModelFlags,
     NamespaceOption,
     Now,
-    RequireApproval,
+    RunFlags,
     Shown,
     StoreOption,
 )
@@ -66,9 +63,7 @@ def consolidate(
     ] = True,
     *,
     model: ModelFlags,
-    gate: Gate = None,
-    require_approval: RequireApproval = False,
-    dry_run: DryRun = False,
+    how: RunFlags,
     place: Place,
     as_json: JsonOption = False,
 ) -> Shown:
@@ -81,13 +76,9 @@ def consolidate(
 
     if mode not in get_args(Mode):
         raise UnusableInput(f"There is no mode {mode!r}.", f"Choose one of {', '.join(get_args(Mode))}.")
-    own = watched(with_flags(place.settings, model).consolidate, gate)
-    since_when = parse_moment(since) if since else None
+    own, since_when = with_flags(place.settings, model).consolidate, parse_moment(since) if since else None
     parameters = {"since": since_when, "scope": scope, "mode": cast(Mode, mode), "artifacts": artifacts}
-    how = {"require_approval": require_approval, "dry_run": dry_run}
-    summary = run_flow(flow, place, as_json, settings=own, **parameters, **how)
-    yield from summary_parts(summary)
-    end(summary, "decided", "facts")
+    return _maintained(flow, place, as_json, how, own, ("decided", "facts"), **parameters)
 
 
 def steward(
@@ -96,9 +87,7 @@ def steward(
     ] = None,
     *,
     model: ModelFlags,
-    gate: Gate = None,
-    require_approval: RequireApproval = False,
-    dry_run: DryRun = False,
+    how: RunFlags,
     place: Place,
     as_json: JsonOption = False,
 ) -> Shown:
@@ -109,30 +98,15 @@ def steward(
     from flows.maintenance import SWEEPS
     from flows.maintenance import steward as flow
 
-    own = watched(with_flags(place.settings, model).steward, gate)
-    how = {"require_approval": require_approval, "dry_run": dry_run}
-    summary = run_flow(flow, place, as_json, phases=chosen(phase, SWEEPS), settings=own, **how)
-    yield from summary_parts(summary)
-    if summary["counts"].get("facts pruned") and not dry_run:
-        yield "The archived facts: slowwave archived. Back with: slowwave restore ID"
-    end(summary, "decided", "facts")
+    own = with_flags(place.settings, model).steward
+    return _maintained(flow, place, as_json, how, own, ("decided", "facts"), phases=chosen(phase, SWEEPS))
 
 
-def decay(
-    gate: Gate = None,
-    require_approval: RequireApproval = False,
-    dry_run: DryRun = False,
-    *,
-    place: Place,
-    as_json: JsonOption = False,
-) -> Shown:
+def decay(*, how: RunFlags, place: Place, as_json: JsonOption = False) -> Shown:
     """Archive facts that ended long ago and entities without facts; weaken unused links."""
     from flows.maintenance import decay as flow
 
-    how = {"require_approval": require_approval, "dry_run": dry_run}
-    summary = run_flow(flow, place, as_json, settings=watched(place.settings.decay, gate), **how)
-    yield from summary_parts(summary)
-    end(summary, "moved", "rows")
+    return _maintained(flow, place, as_json, how, place.settings.decay, ("moved", "rows"))
 
 
 def upkeep(*, place: Place, as_json: JsonOption = False) -> Shown:
@@ -151,9 +125,7 @@ def sleep(
     ] = None,
     *,
     model: ModelFlags,
-    gate: Gate = None,
-    require_approval: RequireApproval = False,
-    dry_run: DryRun = False,
+    how: RunFlags,
     now: Now = None,
     place: Place,
     as_json: JsonOption = False,
@@ -162,11 +134,27 @@ def sleep(
     from flows.nights import NIGHT
     from flows.nights import sleep as flow
 
-    settings = nightly_settings(place, model, gate)
-    how = {"require_approval": require_approval, "dry_run": dry_run, "now": checked_time(now)}
-    summary = run_flow(flow, place, as_json, phases=chosen(phase, NIGHT), settings=settings, **how)
+    settings, at = nightly_settings(place, model), checked_time(now)
+    phases = chosen(phase, NIGHT)
+    return _maintained(flow, place, as_json, how, settings, ("done", "phases"), phases=phases, now=at)
+
+
+def _maintained(
+    flow: Callable[..., Awaitable[dict[str, Any]]],
+    place: Place,
+    as_json: bool,
+    how: RunFlags,
+    settings: W,
+    words: tuple[str, str],
+    **parameters: Any,
+) -> Shown:
+    """A run of maintenance and its summary; `words`: what was done to what."""
+    own = {"settings": watched(settings, how["gate"]), **{key: how[key] for key in how if key != "gate"}}
+    summary = run_flow(flow, place, as_json, **own, **parameters)
     yield from summary_parts(summary)
-    end(summary, "done", "phases")
+    if summary["counts"].get("facts pruned") and not how["dry_run"]:
+        yield "The archived facts: slowwave archived. Back with: slowwave restore ID"
+    end(summary, *words)
 
 
 def nightly_settings(place: Place, model: Mapping[str, Any], gate: bool | None = None) -> SleepSettings:
@@ -307,9 +295,8 @@ def fleet(
         list[str] | None, typer.Option("--phase", help="Phases of the night; may be repeated; default all.")
     ] = None,
     width: Annotated[int | None, typer.Option("--width", min=1, help="How many namespaces at once.")] = None,
-    llm: Llm = None,
-    max_usd: MaxUsd = None,
-    max_calls: MaxCalls = None,
+    *,
+    model: ModelFlags,
     gate: Gate = None,
     dry_run: DryRun = False,
     store: StoreOption = None,
@@ -323,7 +310,7 @@ def fleet(
     from flows.nights import fleet as flow
 
     place = Place.of(store, namespace)
-    nightly = nightly_settings(place, {"model": llm, "max_usd": max_usd, "max_calls": max_calls}, gate)
+    nightly = nightly_settings(place, model, gate)
     given = {} if width is None else {"width": width}
     own = parse_settings({"fleet": place.settings.fleet.model_dump() | given}, "the command line").fleet
     settings = FleetSettings(**own.model_dump(), sleep=nightly)

@@ -64,6 +64,10 @@ ModelFlags = NewType("ModelFlags", dict[str, Any])
 """The model and its budget as a command was given them, in the names of the settings; None: not given."""
 
 
+RunFlags = NewType("RunFlags", dict[str, Any])
+"""How a run of maintenance is to go: `gate` (None: as the settings say), `require_approval`, `dry_run`."""
+
+
 def _place(store: StoreOption = None, namespace: NamespaceOption = "default") -> Place:
     return Place.of(store, namespace)
 
@@ -74,11 +78,15 @@ def _model_flags(
     return ModelFlags({"model": llm, "max_usd": max_usd, "max_calls": max_calls, "max_tokens": max_tokens})
 
 
-_MADE: Mapping[object, Callable[..., Any]] = {Place: _place, ModelFlags: _model_flags}
+def _run_flags(gate: Gate = None, require_approval: RequireApproval = False, dry_run: DryRun = False) -> RunFlags:
+    return RunFlags({"gate": gate, "require_approval": require_approval, "dry_run": dry_run})
+
+
+_MADE: Mapping[object, Callable[..., Any]] = {Place: _place, ModelFlags: _model_flags, RunFlags: _run_flags}
 
 
 def command_of(function: Callable[..., Any]) -> Callable[..., None]:
-    """What Typer calls. A parameter of type `Place` or `ModelFlags` stands for the options that it is made from.
+    """What Typer calls. A parameter of a type in `_MADE` stands for the options that it is made from.
 
     One that returns `Shown` takes `--json`, whether it has a parameter for it or not.
     """

@@ -22,8 +22,6 @@ from .printing import Aside, Whole, marked_statement, table, validity
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from recall.groups import Profiles
-
 STATS = {
     "messages": "messages",
     "live": "facts that hold",
@@ -140,8 +138,8 @@ def _names(place: Place, named: Sequence[str] | None, everything: bool) -> list[
     return namespaces(place.uri) or ["default"]
 
 
-def _known(place: Place, names: Sequence[str], is_stored: bool) -> Profiles:
-    from recall.groups import Profiles, aspects_of, stored_aspects
+def _known(place: Place, names: Sequence[str], is_stored: bool) -> dict[str, Any]:
+    from recall.groups import aspects_of, stored_aspects
 
     if not is_stored:
         return aspects_of(place.uri, names, settings=place.settings.recall.aspects)
@@ -149,24 +147,23 @@ def _known(place: Place, names: Sequence[str], is_stored: bool) -> Profiles:
         raise UnusableInput("Stored scores are of one namespace each.", "Name one, or leave --stored out.")
     snapshot = Place(place.uri, names[0], place.settings).store().snapshot()
     profile = stored_aspects(snapshot, place.settings.recall.aspects)
-    return Profiles(profile, {names[0]: profile})
+    return {"aspects": profile, "namespaces": {names[0]: profile}}
 
 
-def _aspect_lines(known: Profiles) -> Iterator[RenderableType]:
+def _aspect_lines(known: Mapping[str, Any]) -> Iterator[RenderableType]:
     """A row for each aspect: its score of 100, and that of each namespace where there are several."""
-    from slowwave.facts.aspects import shown  # imports Polars
-
-    names = list(known.each) if len(known.each) > 1 else []
+    together, each = known["aspects"], known["namespaces"]
+    names = list(each) if len(each) > 1 else []
+    columns = ("display_name", "category", "shown", "facts", "entities")
     rows = [
-        (row.aspect.display_name, row.aspect.category, shown(row.score), row.facts, row.entities,
-         *(shown(known.each[name][n].score) for name in names))
-        for n, row in enumerate(known.together)
-    ]  # fmt: skip
+        (*(row[name] for name in columns), *(each[name][n]["shown"] for name in names))
+        for n, row in enumerate(together)
+    ]
     title = f"{len(names)} memories together, and the score of each" if names else "What is known, of 100"
-    at = max((row.scored_at for row in known.together if row.scored_at), default=None)
+    at = max((row["scored_at"] for row in together if row["scored_at"]), default=None)
     scored = f"scored at {at:%Y-%m-%d %H:%M}" if at else "never scored: a run that learns something does it"
     yield table(title, ("aspect", "category", "score", "facts", "entities", *names), rows, scored)
-    if not any(row.facts for row in known.together):
+    if not any(row["facts"] for row in together):
         yield Aside("No fact touches any aspect yet: slowwave ingest PATH learns some.")
 
 
@@ -212,13 +209,11 @@ def _report_lines(document: Mapping[str, Any], limit: int, locale: Locale) -> It
 
     yield table(f"Consolidation report, {document['generated_at'][:10]}", ("what", "count"), counts(document))
     said = set[str]()
-    for section in sections(document, limit):
+    for section, found, more in sections(document, limit):
         rows = [
-            [_cell(name, cell, locale) for name, cell in zip(section.columns, cells, strict=True)]
-            for cells in section.rows
+            [_cell(name, cell, locale) for name, cell in zip(section.columns, cells, strict=True)] for cells in found
         ]
-        more = section.count - len(rows)
-        hidden = f"… and {more} more: --limit {section.count}\n" if more else ""
+        hidden = f"… and {more} more: --limit {more + len(rows)}\n" if more else ""
         following = [each for each in section.following if each not in said]
         said |= {*following}
         yield table(section.title, section.columns, rows, hidden + "\n".join(following))

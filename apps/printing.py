@@ -112,8 +112,7 @@ def _plain(value: Any) -> Any:
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "") -> RenderableType:
     """A table under its title, or the word none; stored text is printed as text, never as markup.
 
-    Columns without names have no head; those in which nothing stands are left out. Where the terminal is too narrow for
-    the columns, each row is a block with a line for each cell.
+    Columns in which nothing stands are left out. Where the terminal is too narrow, each row is a block of lines.
     """
     cells = [[printable(shown(cell)) for cell in row] for row in rows]
     filled = [place for place in range(len(columns)) if any(row[place] for row in cells)]
@@ -127,10 +126,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], cap
 def three_columns(
     title: str, rows: Sequence[tuple[str, ...]], caption: str = "", is_cut: bool | None = False
 ) -> RenderableType:
-    """Rows of three cells with a wide middle one: wrapped, or cut; None cuts them on a wide terminal alone.
-
-    The cells beside it take a part of the terminal at most, and no room where they are empty.
-    """
+    """Rows of three cells with a wide middle one: wrapped, or cut; None cuts them on a wide terminal alone."""
     is_cut = out.width >= ONE_LINE if is_cut is None else is_cut
     cells = [[printable(cell) for cell in row] for row in rows]
     made = Table.grid(padding=(0, 1), expand=True)

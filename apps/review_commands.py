@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 Cells = Sequence[Sequence[Any]]
-QUOTES, LINES, RESTS, STALE = 20, 40, 10, 20
-"""How much is shown unless all rows are asked for: quotes, lines of what changes, what it rests on, what is stale."""
+LINES, RESTS = 40, 10
+"""How much is shown unless all rows are asked for: lines of what changes, and what it rests on."""
 
 
 def risk_tier(proposal: Proposal) -> str:
@@ -85,7 +85,7 @@ def proposal_lines(story: ProposalStory, rows: bool = False) -> Iterator[Rendera
         yield _shortened("What it rests on", ("fact", "id"), premises, RESTS, rows)
     if story.evidence:
         quotes = [(each.occurred_at, each.message_id, each.quote) for each in story.evidence]
-        yield _shortened("Who said it", ("when", "message", "words"), quotes, RESTS if is_split else QUOTES, rows)
+        yield _shortened("Who said it", ("when", "message", "words"), quotes, RESTS, rows)
     if one.state in OPEN:
         yield from _way_on(story)
 
@@ -101,16 +101,16 @@ def _shortened(title: str, columns: Sequence[str], cells: Cells, limit: int, eve
 
 
 def _way_on(story: ProposalStory) -> Iterator[RenderableType]:
-    from tasks.people.review_runs import what_to_do
+    from tasks.people.review import what_to_do
 
     name = short_id(story.proposal.id)
     if not story.stale:
         yield f"Decide: slowwave review approve {name}, or: slowwave review reject {name}"
         return
     yield Text("It has grown stale, and will be refused:", style="bold red")
-    yield from map(_inside, story.stale[:STALE])
-    if len(story.stale) > STALE:
-        yield f"  … and {len(story.stale) - STALE} more: --json"
+    yield from map(_inside, story.stale[:RESTS])
+    if len(story.stale) > RESTS:
+        yield f"  … and {len(story.stale) - RESTS} more: --json"
     yield what_to_do(story.proposal)
 
 
@@ -129,7 +129,6 @@ def decided_lines(done: Sequence[DecidedProposal], run: str, namespace: str) -> 
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID…", help="Proposals, by the ids that tables show.")]
 All = Annotated[bool, typer.Option("--all", help="All pending proposals without a risk.")]
-Risky = Annotated[bool, typer.Option("--risky", help="With --all: also proposals with a risk, after a list of them.")]
 Action = Annotated[str | None, typer.Option("--action", metavar="NAME", help="Only proposals of this action: split …")]
 Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="The reason, kept with the decision.")]
 
@@ -177,8 +176,6 @@ def review_show(
 def review_approve(
     ids: Ids = None,
     every: All = False,
-    action: Action = None,
-    risky: Risky = False,
     by: By = None,
     note: Note = "",
     later: Annotated[
@@ -190,26 +187,15 @@ def review_approve(
     as_json: JsonOption = False,
 ) -> Shown:
     """Approve proposals and make exactly their changes. Exit code 4 if one is stale and was refused."""
-    run, chosen = _chosen(place, ids, every, action, risky, yes, as_json)
-    if ids and not (yes or as_json) and sys.stdin.isatty():
-        _ask_about(run, chosen)
+    run, chosen = _chosen(place, ids, every)
+    if not (yes or as_json) and sys.stdin.isatty():
+        _confirm(run, chosen)
     yield from _decide(run, chosen, "later" if later else "approve", by, note)
 
 
-def review_reject(
-    ids: Ids = None,
-    every: All = False,
-    action: Action = None,
-    risky: Risky = False,
-    by: By = None,
-    note: Note = "",
-    yes: Yes = False,
-    *,
-    place: Place,
-    as_json: JsonOption = False,
-) -> Shown:
+def review_reject(ids: Ids = None, every: All = False, by: By = None, note: Note = "", *, place: Place) -> Shown:
     """Reject proposals. Nothing changes, and no rule proposes the same again."""
-    run, chosen = _chosen(place, ids, every, action, risky, yes, as_json)
+    run, chosen = _chosen(place, ids, every)
     yield from _decide(run, chosen, "reject", by, note)
 
 
@@ -228,7 +214,7 @@ def review_modify(
     """Replace a proposed split or deletion by a modified one, which needs its own approval."""
     from recall.proposals import proposal_named
     from slowwave.review.proposals import renamed, without
-    from tasks.people.review_runs import modified
+    from tasks.people.review import modified
 
     if not rename and not leave:
         raise UnusableInput("Nothing was changed.", "Give --rename OLD=NEW or --leave OBSERVATION.")
@@ -255,58 +241,39 @@ def _person(by: str | None) -> Person:
     return Person(person_name(by), "terminal")
 
 
-def _chosen(
-    place: Place, ids: list[str] | None, every: bool, action: str | None, risky: bool, yes: bool, as_json: bool
-) -> tuple[Run, list[str]]:
-    """The run, and which proposals are meant; those with a risk are never meant by --all alone."""
-    from tasks.people.review_runs import waiting
+def _chosen(place: Place, ids: list[str] | None, every: bool) -> tuple[Run, list[str]]:
+    """The run, and which proposals are meant; those with a risk are never meant by --all."""
+    from tasks.people.review import waiting
 
     if every == bool(ids):
         raise UnusableInput(
             "Name proposals, or say --all." if not ids else "--all and ids exclude each other.",
             "`slowwave review list` shows what waits.",
         )
-    if ids and (action or risky):
-        raise UnusableInput("--action and --risky choose among --all.", "Leave them out, or the ids.")
     run = place.run("review")
-    if ids:
-        return run, ids
-    found = waiting(run, action, risky=None if risky else False)
-    if risk := [each for each in found if each.is_risky]:
-        _confirm(risk, yes=yes, as_json=as_json)
-    return run, [each.id for each in found]
+    return run, ids or [each.id for each in waiting(run) if not each.is_risky]
 
 
-def _confirm(risk: Sequence[Proposal], *, yes: bool, as_json: bool) -> None:
-    """Show those with a risk, and ask, unless that was answered already."""
-    if not as_json:
-        out.print(list_lines(risk, len(risk), "pending"))
-    if yes:
-        return
-    if as_json or not sys.stdin.isatty():
-        raise UnusableInput("No terminal is there to confirm the proposals with a risk.", "Say --yes, or name them.")
-    these = "this one" if len(risk) == 1 else f"these {len(risk)}"
-    typer.confirm(f"Decide about {these} with a risk?", abort=True, err=True)
-
-
-def _ask_about(run: Run, ids: Sequence[str]) -> None:
-    """Ask the user at the terminal before a change with a risk is made."""
+def _confirm(run: Run, ids: Sequence[str]) -> None:
+    """Show the user at the terminal which of these have a risk, and ask, before a change is made."""
     from tasks.people.review import open_proposals
     from tasks.runtime.runs import store_of
 
     if risk := [each for each in open_proposals(store_of(run).snapshot(), ids) if each.is_risky]:
-        _confirm(risk, yes=False, as_json=False)
+        out.print(list_lines(risk, len(risk), "pending"))
+        these = "this one" if len(risk) == 1 else f"these {len(risk)}"
+        typer.confirm(f"Decide about {these} with a risk?", abort=True, err=True)
 
 
 def _decide(run: Run, ids: Sequence[str], choice: Choice, by: str | None, note: str) -> Shown:
-    from tasks.people.review_runs import decide, with_ways_on
+    from tasks.people.review import decide
 
     person = _person(by)
-    done = with_ways_on(run, decide(run, ids, choice, person, note)) if ids else ()
+    done = decide(run, ids, choice, person, note) if ids else ()
     yield {"run": run.id if done else None, "by": person.name, "decided": done}
     yield from decided_lines(done, run.id, run.namespace)
     if not done:
-        yield "Nothing waits that is meant: --all takes what has no risk, --risky the others, too."
+        yield "Nothing waits that is meant: --all takes what has no risk; name the others."
     if stale := [each for each in done if each.state == "stale"]:
         err.print(f"{len(stale)} of {len(done)} were refused, because what they rest on has changed.")
         raise typer.Exit(Refused.exit_code)

@@ -1,4 +1,4 @@
-"""Commands about runs and the state of the store and the installation: what ran, undo, doctor."""
+"""Commands about runs and the state of store and installation: what ran, what can come back, undo, doctor."""
 
 from __future__ import annotations
 
@@ -15,22 +15,25 @@ import typer
 from packaging.requirements import Requirement
 from rich.text import Text
 
-from slowwave.common.errors import NoStoreYet, SlowwaveError, UnknownName, UnusableInput
+from slowwave.common.errors import NoStoreYet, Refused, SlowwaveError, UnknownName, UnusableInput
 from slowwave.common.run_counts import shown_counts
+from slowwave.common.text import short_id
 from slowwave.common.timestamps import in_utc
 
 from .configuration import Place
-from .options import DryRun, JsonOption, Shown, Yes
-from .printing import Whole, check_that_somebody_can_answer, issue_lines, out, printable, table, undo_line
+from .options import DryRun, JsonOption, Limit, Shown, Yes
+from .printing import Aside, Whole, check_that_somebody_can_answer, issue_lines, out, printable, table, undo_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from storage.doctor import Defect
+    from tasks.entities.retirement import Restored
 
 HEAD = ("when", "flow", "state", "took", "calls", "dollars")
 WIDTHS = ("<16", "<21", "<11", ">8", ">6", ">8")
 FOUND = ("check", "table", "row", "what")
+SHOWN = 50
 
 
 def runs(
@@ -168,6 +171,50 @@ def undo(
     if report.put_back.get("proposals") and not dry_run:
         yield "What was decided in it waits for a person again: slowwave review list"
     yield None if dry_run else undo_line(own.id, own.namespace)
+
+
+def archived(limit: Limit = SHOWN, *, place: Place) -> Shown:
+    """List archived facts, the latest first. All of them can be restored."""
+    from recall.history import archived as look_up
+
+    total, shown = look_up(place.store().snapshot(), limit)
+    yield {"total": total, "facts": shown}
+    if not shown:
+        yield "No fact is archived. Archived entities: slowwave entities --all"
+        return
+    rows = [(*(fact[name] for name in ("statement", "reason", "at", "score")), short_id(fact["id"])) for fact in shown]
+    caption = f"…and {total - len(shown)} more: --limit" if total > len(shown) else ""
+    yield table("What can be restored", ("fact", "reason", "left", "score", "id"), rows, caption)
+    yield "Back with: slowwave restore ID"
+
+
+def restore(
+    ids: Annotated[list[str] | None, typer.Argument(help="Facts, by the ids that tables show.")] = None,
+    run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="All facts that this run archived.")] = None,
+    dry_run: DryRun = False,
+    *,
+    place: Place,
+) -> Shown:
+    """Restore archived facts. Exit code 4 if one is stored again or was replaced."""
+    from tasks.entities.retirement import restore as bring_back
+    from tasks.people.reporting import restored_document
+
+    mine = place.run("restore")
+    restored = bring_back(mine, ids or (), run, dry_run=dry_run)
+    yield restored_document(mine, restored, dry_run)
+    yield from _restored_lines(restored, "Would restore" if dry_run else "Restored")
+    if not dry_run:
+        yield f"Away again with: slowwave undo {mine.id}"
+    if restored.refused:
+        raise typer.Exit(Refused.exit_code)
+
+
+def _restored_lines(restored: Restored, title: str) -> Iterator[RenderableType]:
+    rows = [(statement, short_id(fact)) for fact, statement in restored.facts[:SHOWN]]
+    more = len(restored.facts) - len(rows)
+    yield table(f"{title} {len(restored.facts)} facts", ("fact", "id"), rows, f"…and {more} more" if more else "")
+    for fact, statement, reason in restored.refused:
+        yield Aside(f"Not restored: “{statement}” ({short_id(fact)}). {reason}")
 
 
 def doctor(

@@ -87,7 +87,10 @@ def _described(setup: Setup, found: dict[str, Any]) -> str:
     """Where the UI and the logs are, and the next commands."""
     own = "" if setup.port == 4200 else f" --port {setup.port}"
     place = shlex.join(found["options"][2:6])  # --store and --namespace
-    lines = [f"{each['part']:<7} {each['state']:<9} {_process(each)}".rstrip() for each in found["parts"]]
+    lines = []
+    for each in found["parts"]:
+        process = f"process {each['pid']}, log {each['log']}" if each["pid"] else ""
+        lines.append(f"{each['part']:<7} {each['state']:<9} {process}".rstrip())
     if found["options"]:
         lines += [f"options {shlex.join(found['options'])}"]
     if found["state"] == "down":
@@ -106,10 +109,6 @@ def _described(setup: Setup, found: dict[str, Any]) -> str:
             f"Stop:     slowwave down{own}",
         ]
     return "\n".join(lines)
-
-
-def _process(part: dict[str, Any]) -> str:
-    return f"process {part['pid']}, log {part['log']}" if part["pid"] else ""
 
 
 def down(port: Port = 4200) -> Shown:

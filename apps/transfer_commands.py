@@ -109,12 +109,13 @@ def audit(
 
     report = audit_export(path, place.settings, system, stale_days=stale_days)
     yield report
-    rows = [(each.title, each.count, f"{each.rate:.1%}", f"of {each.total} {each.of}") for each in report.findings]
-    yield table(report.title, ("finding", "count", "rate", "of how many"), rows)
-    for each in report.findings:
-        if each.examples:
-            kinds = ", ".join(f"{kind} {count}" for kind, count in (each.kinds or {}).items())
-            yield table(each.title, ("where", "example"), [(e.place, e.text) for e in each.examples], kinds)
+    found = [*report["findings"].values()]
+    rows = [(each["title"], each["count"], f"{each['rate']:.1%}", f"of {each['total']} {each['of']}") for each in found]
+    title = "{path}: {items} items about {entities} entities, an export of {system}".format_map(report)
+    yield table(title, ("finding", "count", "rate", "of how many"), rows)
+    for each in found:
+        if each["examples"]:
+            yield table(each["title"], ("where", "example"), [[*example.values()] for example in each["examples"]])
 
 
 def export(
@@ -180,12 +181,7 @@ def atlas(
     yield summary
     left = ", ".join(f"{what}: {count:,}" for what, count in data["left_out"].items() if count)
     yield Whole(summary["path"])
-    archived = sum(data["entities"]["archived"])  # `slowwave entities` counts the others
-    kinds = {
-        "entities": summary["entities"] - archived, "archived entities": archived,
-        **{kind: summary[kind] for kind in ("facts", "communities")},
-    }  # fmt: skip
-    counts = ", ".join(f"{kind}: {count:,}" for kind, count in kinds.items() if count or kind != "archived entities")
+    counts = ", ".join(f"{kind}: {summary[kind]:,}" for kind in ("entities", "facts", "communities"))
     yield f"{counts}; {summary['bytes'] / 1e6:.1f} MB{f'; left out: {left}' if left else ''}"
 
 
@@ -199,10 +195,7 @@ _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 def atlas_page(data: Mapping[str, Any]) -> str:
-    """The page that shows these data; see `recall.atlas.atlas_data`.
-
-    Stored text cannot break out of its place: as JSON it holds no markup signs, as markup it is escaped.
-    """
+    """The page that shows these data; stored text is JSON without markup signs, or escaped."""
     scripts, style = _scripts(), _read("atlas.css")
     environment = Environment(
         loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True

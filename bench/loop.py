@@ -147,20 +147,24 @@ def face_rounds(uri: str, facts: Sequence[synthetic.FactText], rounds: int) -> t
 
 def _commands(store: Path, facts: Sequence[synthetic.FactText]) -> Iterable[Figure]:
     """Whole commands beside the import of the engine that they need."""
-    engine = command_cost([sys.executable, "-c", "import lancedb"])
-    recall = command_cost([sys.executable, "-m", "slowwave", "recall", facts[0].question, "--store", str(store)])
+    engine, recall = commands_cost(
+        [sys.executable, "-c", "import lancedb"],
+        [sys.executable, "-m", "slowwave", "recall", facts[0].question, "--store", str(store)],
+    )
     yield Figure("loop", f"{len(facts):,} facts: slowwave recall", recall / engine, "× import lancedb", 1.5, "lower")
 
 
-def command_cost(command: Sequence[str], times: int = 3) -> float:
-    """Seconds of processor time of a command, the median of some runs."""
-    costs = []
-    for _ in range(times):
-        before = os.times()
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        after = os.times()
-        costs.append(after.children_user + after.children_system - before.children_user - before.children_system)
-    return median(costs)
+def commands_cost(*commands: Sequence[str], times: int = 5) -> list[float]:
+    """Seconds of processor time of each command: medians of runs in turn, after one that warms the cache of files."""
+    costs = [[command_cost(command) for command in commands] for _ in range(1 + times)][1:]
+    return [median(each) for each in zip(*costs, strict=True)]
+
+
+def command_cost(command: Sequence[str]) -> float:
+    before = os.times()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
 
 
 # Beside the peers, in one process and in turn, so that what else runs slows all of them.

@@ -104,9 +104,9 @@ def _figures(facts: int, uri: Path, questions: list[str]) -> Iterator[Figure]:
 
 
 def count_aspects(uri: str) -> None:
-    """Aspects of the whole store, once: from then on they follow what changes."""
+    """Aspects of the whole store."""
     run = existing_run("bench", uri, "default", synthetic.START)
-    if (scores := refreshed_aspects(run)) is not None:
+    if (scores := refreshed_aspects(run, is_nightly=True)) is not None:
         with Store.open(run.store, run.namespace).commit(run.id, scores.kind, run.now) as tx:
             scores.write(tx)
 

@@ -127,8 +127,7 @@ async def steward(
     parameters = {"phases": phases, "settings": settings.model_dump()}
     async with gated(run, tally, settings.gate, dry_run=dry_run) as freeze:
         freeze(settings)
-        whole_count = partial(refreshed_aspects, anew=True)  # once a night, in case that a change was missed
-        record = recorded(run, tally, parameters, dry_run=dry_run, last=whole_count)
+        record = recorded(run, tally, parameters, dry_run=dry_run, last=partial(refreshed_aspects, is_nightly=True))
         with record as run:
             async with asking(run, tally, settings.llm, "consolidate") as language:
                 await _sweep(run, settings, phases, language, tally, require_approval)

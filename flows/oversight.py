@@ -12,16 +12,20 @@ from pydantic import Field
 from inference.embedding import open_embedder
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import DEFAULT_EMBEDDER, ReembedSettings, ReportSettings
-from slowwave.review.proposals import Person
 from tasks.entities.derived import link_entities
 from tasks.entities.retirement import restore as bring_back
 from tasks.orchestration.phases import check_recall, conclude, freeze_probes
 from tasks.orchestration.tallies import Tally
 from tasks.people.reporting import (
     ProposedSplits,
+    answered,
+    can_ask,
     examine_store,
+    frozen,
     look_over,
+    nobody_to_ask,
     propose_splits,
+    publish_decided,
     publish_findings,
     publish_report,
     publish_restored,
@@ -29,8 +33,7 @@ from tasks.people.reporting import (
     undo_run,
     with_waiting,
 )
-from tasks.people.review_forms import answered, can_ask, frozen, nobody_to_ask, publish_decided
-from tasks.people.review_runs import apply_verdicts, with_ways_on
+from tasks.people.review import apply_verdicts
 from tasks.runtime.engine import flow
 from tasks.runtime.retrying import ONCE
 from tasks.runtime.runs import existing_run, new_run, recorded
@@ -107,10 +110,9 @@ async def review(
     questions = await frozen(run, action, limit)
     if not questions or not can_ask():
         return await nobody_to_ask(run, questions)
-    answer = await answered(questions, person, timeout_hours)
-    decider = Person(answer.name, "prefect")
-    done = with_ways_on(run, apply_verdicts(run, answer.verdicts, decider, answer.note))
-    return await publish_decided(run, questions, answer.verdicts, done, decider.name)
+    decider, note, verdicts = await answered(questions, person, timeout_hours)
+    done = apply_verdicts(run, verdicts, decider, note)
+    return await publish_decided(run, questions, verdicts, done, decider.name)
 
 
 # Undo: everything that a run changed is taken back.
@@ -174,10 +176,9 @@ async def doctor(
         repair: Mend what can be mended, as one commit that can be undone.
     """
     run = new_run("doctor", store, namespace, "", now)
-    examined = examine_store(run, repair=repair)
-    await publish_findings(run, examined)
-    examined.enforce(run)
-    return examined.as_json()
+    found = examine_store(run, repair=repair)
+    await publish_findings(run, found)
+    return found
 
 
 # Re-embed: another embedding model for a whole memory.

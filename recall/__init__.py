@@ -16,13 +16,12 @@ From a question to an answer
 What is known of one thing
 - `facts`: facts with names and messages, documents and conversations
 - `entities`: entities by name and meaning
-- `entity_review`: similar observations of an entity, and whether to split it
 - `history`: earlier versions, chains, the archive, and `why`
 - `doubts`: conflicts and pending beliefs
 - `groups`: aspects of a life, and communities of entities
 
 The memory as a whole
-- `overview`, `report`: its state and cost, and its health
+- `overview`: its state and cost; `report`: its health, similar observations, and what to split
 - `proposals`: what waits for a person
 - `atlas`: the data of the atlas
 - `export`: everything in files, and how they are read back; `readable_exports`: the graph, and a page for each entity

@@ -1,7 +1,6 @@
 """Asking: a model answers a question from the lines that are recalled for it, in one call, and names those lines.
 
-What is stored reaches the model as the inert, numbered lines of `recall.context`, and the answer leaves as inert text:
-what anybody said can neither instruct the model nor whoever reads it (T38).
+The lines reach it inert and numbered, and the answer leaves as inert text: nothing stored can instruct anybody (T38).
 """
 
 from __future__ import annotations
@@ -43,11 +42,10 @@ def ask(
 ) -> Reply:
     """The answer from the lines that `find` gives, which is called once it is certain that a model can answer.
 
-    Without any line no model is called. The call is in the ledger of the namespace, where the same question about
-    the same lines on one day is not paid for again, and is limited like a run of its own. To be called from any thread
-    but that of `recall.loop`. Raises `MissingKey` where no model is set, `BudgetReached` where the limits leave no
-    room, `Transient` where the model does not answer now, `Terminal` where its answer cannot be used, and
-    `TookTooLong` where the memory itself does not answer in time.
+    Without any line no model is called. The call is in the ledger, and limited like a run of its own. Raises
+    `MissingKey` where no model is set, `BudgetReached` where the limits leave no room, `Transient` where the model does
+    not answer now, `Terminal` where its answer cannot be used, and `TookTooLong` where the memory does not answer in
+    time.
     """
     started = time.perf_counter()
     with _way_out():

@@ -24,9 +24,9 @@ _WAS_TRUE = ("active", "superseded", "archived")
 
 
 def is_told() -> pl.Expr:
-    """Whether the map has a fact (status, valid_from, valid_to, replaced_by), from its beginning to its end.
+    """Whether the map has a fact (status, valid_from, valid_to, replaced_by) from its beginning to its end.
 
-    What was never true is not told, nor a wording that another one absorbed, which begins no later and ends as it does.
+    What was never true is not told, nor a wording that another one absorbed.
     """
     start, end = pl.col("valid_from"), pl.col("valid_to")
     is_absorbed = pl.col("replaced_by").is_not_null() & end.is_null()
@@ -59,41 +59,11 @@ class AtlasLimits:
     quote: int = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The choice. `entities`: id, degree; `facts`: the columns of the choice with `s`, `t`, places of entities.
-
-    `changes` are the seconds at which something began or ended in the whole store. `left_out` counts the rest.
-    """
-
-    entities: pl.DataFrame
-    facts: pl.DataFrame
-    changes: pl.Series
-    left_out: dict[str, int]
-
-
-def chosen_facts(snapshot: Snapshot, now: datetime, limits: AtlasLimits) -> Chosen:
-    """The entities with the most live relations, and the facts about them: live ones first, then the latest."""
-    facts = _believed(snapshot, now)
-    everyone = _ranked(snapshot, facts)
-    entities = everyone.head(limits.entities).select("id", "degree")
-    placed = _placed(facts, entities)
-    order = placed.sort("live", "valid_from", "id", descending=[True, True, False], nulls_last=True)
-    relations = order.filter(pl.col("t").is_not_null())
-    alone = order.filter(pl.col("t").is_null())
-    few = alone.filter(pl.int_range(pl.len()).over("s") < limits.observations_each)
-    chosen = pl.concat([relations.head(limits.relations), few.head(limits.observations)])
-    left_out = {"entities": len(everyone) - len(entities), "facts": len(facts) - len(chosen)}
-    shown = facts.filter(is_told())
-    changes = pl.concat([shown["valid_from"], shown["valid_to"]]).drop_nulls().dt.epoch("s")
-    return Chosen(entities, chosen, changes, left_out)
-
-
 def _believed(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
     """Every fact that was ever believed: whether it is `live`, and its ends as entities of today.
 
-    `s` is whom it is about and `o` the other end of a relation, or the first entity that it mentions; null where there
-    is none, or it is the same entity.
+    `s` is whom it is about, `o` the other end of a relation or the first entity that it mentions, null where there is
+    none.
     """
     rows = pl.concat([snapshot.frame(name, BELIEVED, _CHOICE) for name in ALL])
     merged = snapshot.frame("entities", "merged_into IS NOT NULL", ["id", "merged_into"])
@@ -122,24 +92,30 @@ def _ranked(snapshot: Snapshot, facts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _placed(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
-    """Facts of which every end is among the entities, with `s` and `t` as places there; `t` is null for one end."""
+def _chosen(facts: pl.DataFrame, entities: pl.DataFrame, limits: AtlasLimits) -> pl.DataFrame:
+    """The facts about these entities, live ones first, then the latest, with `s` and `t`: the places of their ends.
+
+    `t` is null for a fact about one entity alone.
+    """
     index = entities.select("id").with_row_index("place")
     starts = facts.rename({"s": "subject"}).join(index.rename({"place": "s"}), left_on="subject", right_on="id")
     both = starts.join(index.rename({"place": "t"}), left_on="o", right_on="id", how="left")
-    return both.filter(pl.col("t").is_not_null() | pl.col("o").is_null()).drop("subject", "o")
+    placed = both.filter(pl.col("t").is_not_null() | pl.col("o").is_null()).drop("subject", "o")
+    order = placed.sort("live", "valid_from", "id", descending=[True, True, False], nulls_last=True)
+    alone = order.filter(pl.col("t").is_null())
+    few = alone.filter(pl.int_range(pl.len()).over("s") < limits.observations_each)
+    return pl.concat([order.filter(pl.col("t").is_not_null()).head(limits.relations), few.head(limits.observations)])
 
 
-def atlas_facts(snapshot: Snapshot, chosen: Chosen, limits: AtlasLimits) -> dict[str, Any]:
+def _facts(snapshot: Snapshot, chosen: pl.DataFrame, limits: AtlasLimits) -> dict[str, Any]:
     """One column per property, in the order of the chosen facts; words that repeat are places in a list of their own.
 
-    `by` is the place of the fact that took this one's place, -1 where there is none or it is not shown. A fact is told
-    from `from` to `to`; `spans` has by place those that are never told, empty. `said` is by place what was said (where,
-    which message, who, when, the words), as much as the limits allow.
+    `by` is the place of the fact that took this one's place, or -1. `spans` has by place those that are never told,
+    empty; `said` by place what was said (where, which message, who, when, the words), within the limits.
     """
-    ids = chosen.facts["id"]
+    ids = chosen["id"]
     texts = pl.concat([snapshot.by_ids(name, ids, _TEXT) for name in ALL]).unique("id", keep="first")
-    rows = chosen.facts.join(texts, on="id", how="left", maintain_order="left")
+    rows = chosen.join(texts, on="id", how="left", maintain_order="left")
     index = dict(zip(ids, range(len(ids)), strict=True))
     untold = rows.with_row_index("place").filter(~is_told())["place"]
     rows = rows.with_columns(
@@ -209,9 +185,6 @@ def _sources(snapshot: Snapshot, ids: pl.Series, index: dict[str, int], limits: 
     }
 
 
-# The data of the atlas.
-
-
 # The whole: one memory as plain data, in columns, bounded, with the places of its entities on the map.
 
 
@@ -229,32 +202,30 @@ def atlas_data(
 ) -> dict[str, Any]:
     """The newest state of a store: `entities` and `facts` in columns of equal length, the rest as lists of rows.
 
-    Entities are those with the most live relations; facts point at them by position, `s` and `t` (null where a fact is
-    about one entity alone). Times are whole seconds since 1970. `live` says what holds at `now`. `scoring`
-    says how aspects are scored.
+    Facts point at entities by position, `s` and `t` (null: about one entity alone). Times are whole seconds since 1970.
     """
-    limits, snapshot = limits or AtlasLimits(), store.snapshot()
-    chosen = chosen_facts(snapshot, now, limits)
-    communities, member_of = _communities(snapshot, chosen.entities, now)
+    limits, snapshot, at = limits or AtlasLimits(), store.snapshot(), int(now.timestamp())
+    facts = _believed(snapshot, now)
+    everyone = _ranked(snapshot, facts)
+    entities = everyone.head(limits.entities).select("id", "degree")
+    chosen = _chosen(facts, entities, limits)
+    told = facts.filter(is_told())
+    changes = pl.concat([told["valid_from"], told["valid_to"]]).drop_nulls().dt.epoch("s").sort()
+    last = max([at, *changes.tail(1)])
+    communities, member_of = _communities(snapshot, entities, now)
     return {
         "format": FORMAT,
         "namespace": store.namespace,
         "commit": snapshot.sequence,
-        "now": int(now.timestamp()),
-        "reach": _reach(chosen.changes.sort(), int(now.timestamp())),
+        "now": at,
+        "reach": (min([at, last - DAY, *changes.head(1)]), last),  # of the axis of time, a day at least
         "counts": _counts(snapshot, now),
-        "left_out": chosen.left_out,
-        "entities": _entities(snapshot, chosen, member_of, limits),
-        "facts": atlas_facts(snapshot, chosen, limits),
+        "left_out": {"entities": len(everyone) - len(entities), "facts": len(facts) - len(chosen)},
+        "entities": _entities(snapshot, entities, chosen, member_of, limits),
+        "facts": _facts(snapshot, chosen, limits),
         "communities": communities,
         "aspects": _aspects(snapshot, now, scoring or AspectSettings()),
     }
-
-
-def _reach(changes: pl.Series, now: int) -> tuple[int, int]:
-    """The first and the last second of the axis of time, of a day at least."""
-    last = max([now, *changes.tail(1)])
-    return min([now, last - DAY, *changes.head(1)]), last
 
 
 def _counts(snapshot: Snapshot, now: datetime) -> dict[str, int]:
@@ -271,17 +242,22 @@ def _counts(snapshot: Snapshot, now: datetime) -> dict[str, int]:
     }
 
 
-def _entities(snapshot: Snapshot, chosen: Chosen, member_of: pl.Series, limits: AtlasLimits) -> dict[str, list[Any]]:
+def _entities(
+    snapshot: Snapshot, entities: pl.DataFrame, facts: pl.DataFrame, member_of: pl.Series, limits: AtlasLimits
+) -> dict[str, list[Any]]:
     """One column per property, in the order of the chosen entities."""
-    ids = chosen.entities["id"]
+    ids = entities["id"]
     columns = ["id", "name", "entity_type", "status", "summary", "canonical_name"]
     stored = snapshot.by_ids("entities", ids, columns)
     aliases = snapshot.by_ids("entity_aliases", ids, ["entity_id", "alias_name"], key="entity_id")
     other = aliases.group_by(id="entity_id").agg(aliases=pl.col("alias_name").unique().sort())
-    rows = chosen.entities.join(stored, on="id", how="left", maintain_order="left")
+    rows = entities.join(stored, on="id", how="left", maintain_order="left")
     rows = rows.join(other, on="id", how="left", maintain_order="left")
     own = pl.concat_list("canonical_name", pl.col("name").str.to_lowercase())
-    places = _places(chosen, member_of)
+    edges = facts.filter(pl.col("t").is_not_null()).select("s", "t").unique(maintain_order=True)
+    source, target = (edges[end].cast(pl.Int32).to_numpy() for end in ("s", "t"))
+    room = 1.0 + ROOM * np.sqrt(entities["degree"].to_numpy())
+    places = lay_out(len(room), source, target, member_of.cast(pl.Int32).to_numpy(), room)
     return {
         "id": ids.to_list(),
         "name": rows["name"].fill_null("").str.slice(0, limits.text).to_list(),
@@ -298,13 +274,6 @@ def _entities(snapshot: Snapshot, chosen: Chosen, member_of: pl.Series, limits: 
         "x": np.round(places[:, 0], 2).tolist(),
         "y": np.round(places[:, 1], 2).tolist(),
     }
-
-
-def _places(chosen: Chosen, member_of: pl.Series) -> np.ndarray[Any, np.dtype[np.float64]]:
-    edges = chosen.facts.filter(pl.col("t").is_not_null()).select("s", "t").unique(maintain_order=True)
-    source, target = (edges[end].cast(pl.Int32).to_numpy() for end in ("s", "t"))
-    room = 1.0 + ROOM * np.sqrt(chosen.entities["degree"].to_numpy())
-    return lay_out(len(room), source, target, member_of.cast(pl.Int32).to_numpy(), room)
 
 
 def _communities(snapshot: Snapshot, entities: pl.DataFrame, now: datetime) -> tuple[list[dict[str, Any]], pl.Series]:
@@ -324,12 +293,8 @@ def _aspects(snapshot: Snapshot, now: datetime, settings: AspectSettings) -> lis
     """All fourteen with their scores, counted from the facts that are live now."""
     return [
         {
-            "slug": row.aspect.slug,
-            "name": row.aspect.display_name,
-            "category": row.aspect.category,
-            "score": round(row.score, 1),
-            "facts": row.facts,
-            "entities": row.entities,
+            "slug": row["slug"], "name": row["display_name"], "category": row["category"],
+            "score": round(row["score"], 1), "facts": row["facts"], "entities": row["entities"],
         }
         for row in aspects(snapshot, now, settings)
-    ]
+    ]  # fmt: skip

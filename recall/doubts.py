@@ -101,10 +101,7 @@ def _others(rows: Sequence[Row], pending: Mapping[str, list[str]]) -> list[str]:
 
 
 def _doubts(rows: Sequence[Row], pending: Mapping[str, list[str]], others: pl.DataFrame, moment: Moment) -> Doubts:
-    """A fact is suspect while what it leans on does not hold, and contradicted while the other one does.
-
-    Of the past nothing is suspect that leans on what held then.
-    """
+    """A fact is suspect while what it leans on does not hold, and contradicted while the other one does."""
     holding = {*replace(moment, as_of=None).facts(others)["id"]}
     valid = {*moment.facts(others)["id"]} if moment.as_of is not None else holding
     named = {name: Mention(name, words) for name, words in others.select("id", "statement").iter_rows()}
@@ -129,10 +126,7 @@ _KNOWLEDGE = "kind IN ('relation', 'observation', 'note')"
 def uncertain(
     snapshot: Snapshot, entity_a: str, entity_b: str, now: datetime, settings: BeliefSettings, limit: int
 ) -> tuple[UncertainFact, ...]:
-    """The most probable pending beliefs about two entities (ids), in either direction, at most `limit`.
-
-    Empty when a live fact relates the two: what is known is never mixed with what is not.
-    """
+    """The likeliest pending beliefs about two entities (ids); none where a live fact relates the two."""
     from slowwave.facts.revision.pending_beliefs import decayed_at
 
     pair = _between(entity_a, entity_b)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -35,10 +35,6 @@ from .question import Question
 from .use import FACTORS, Known, base_scores, rank_entities
 from .use import TABLES as USE_TABLES
 
-if TYPE_CHECKING:
-    from storage.snapshots import Snapshot
-
-
 _SIDES = ("subject_id", "object_id", "owner_entity_id")
 _NEAR = 75  # how much of two names is the same letters where one may be a slip of the other
 _TYPED = re.compile(r"(.*\S)\s*\((\w+)\)\s*")
@@ -47,11 +43,7 @@ _TYPED = re.compile(r"(.*\S)\s*\((\w+)\)\s*")
 def list_entities(
     snapshot: Snapshot, now: datetime, limit: int, entity_type: str | None, *, everything: bool = False
 ) -> tuple[int, list[Entity]]:
-    """How many there are, and those with the most live facts.
-
-    Archived and merged ones are listed only with `everything`. A type may be named in
-    either language (C8).
-    """
+    """How many there are, and those with the most live facts; with `everything` archived and merged ones too (C8)."""
     where = _is_of(entity_type) if entity_type else None
     stored = snapshot.frame("entities", where)
     if stored.is_empty() and entity_type:
@@ -71,19 +63,19 @@ def is_listed() -> pl.Expr:
 def find_entity(snapshot: Reading, now: datetime, name: str) -> Entity:
     """The entity of that name or alias, exactly or as the only one that begins with it (COMMANDS S2).
 
-    What was merged into another entity is that one. Of several, the one that most is known about; `name (type)` says
-    which.
+    What was merged is its heir. Of several, the one that most is known about; `name (type)` says which.
     """
     ids = _called(snapshot, name)
     wanted = normalise_name(name)
     if not ids and wanted:
-        ids = _named(snapshot, f"LIKE {quoted(_pattern(wanted))}")
+        pattern = re.sub(r"([\\%_])", r"\\\1", wanted) + "%"
+        ids = _named(snapshot, f"LIKE {quoted(pattern)}")
         if len(ids) > 1:
-            called = snapshot.by_ids("entities", ids, ["id", "name"])  # the others only by an alias: "Owen's wife"
-            own = called.filter(pl.col("name").str.to_lowercase().str.starts_with(f"{wanted} "))["id"].to_list()
+            named = snapshot.by_ids("entities", ids, ["id", "name"])  # the others only by an alias: "Owen's wife"
+            own = named.filter(pl.col("name").str.to_lowercase().str.starts_with(f"{wanted} "))["id"].to_list()
             ids = own if len(own) == 1 else ids
-        if len(ids) > 1:
-            raise UnknownName("entity (several begin like that)", name, _names(snapshot, ids))
+            if len(ids) > 1:
+                raise UnknownName("entity (several begin like that)", name, named["name"].to_list())
     if not ids:
         raise _unknown(snapshot, name)
     return _most_known(snapshot, now, ids)
@@ -98,9 +90,9 @@ def entity_with_id(reading: Reading, now: datetime, id: str) -> Entity:
 
 
 def exact_row(reading: Reading, text: str) -> dict[str, Any]:
-    """The row of the one entity of that whole name or alias, of `name (type)`, or of that id.
+    """The row of the one entity of that whole name or alias, of `name (type)`, or of that id; nothing is guessed.
 
-    For what changes memory: nothing is guessed. Raises `UnknownName`, and `UnusableInput` where several are called so.
+    Raises `UnknownName`, and `UnusableInput` where several are called so.
     """
     own = reading.by_ids("entities", [text], ["id"])["id"].to_list()
     rows = reading.by_ids("entities", _heirs(reading, own) or _called(reading, text)).sort("name", "id")
@@ -153,14 +145,6 @@ def _is_of(entity_type: str) -> str:
     return f"entity_type = {quoted(canonical_type(entity_type) or entity_type.strip().lower())}"
 
 
-def _pattern(wanted: str) -> str:
-    return re.sub(r"([\\%_])", r"\\\1", wanted) + "%"
-
-
-def _names(snapshot: Reading, ids: list[str]) -> list[str]:
-    return snapshot.by_ids("entities", ids, ["name"])["name"].to_list()
-
-
 def _named(snapshot: Reading, condition: str) -> list[str]:
     aliases = snapshot.frame("entity_aliases", f"alias_name {condition}", ["entity_id"])["entity_id"].to_list()
     own = snapshot.frame("entities", f"canonical_name {condition}", ["id"])["id"].to_list()
@@ -180,10 +164,7 @@ def _heirs(snapshot: Reading, ids: list[str]) -> list[str]:
 
 
 def _fact_counts(snapshot: Reading, now: datetime, ids: Sequence[str] | None = None) -> pl.DataFrame:
-    """(id, facts): the facts that are shown with each of these entities, or with all that have some.
-
-    Those that say how memory is filed are no knowledge, and are not counted (T33).
-    """
+    """(id, facts): the facts that are shown with each of these entities, or with all that have some (T33)."""
     live, columns = live_sql(now), ["id", "kind", *_SIDES, "mentions"]
     if ids is None:
         facts = snapshot.frame("facts", live, columns)
@@ -371,10 +352,7 @@ _SHOWN = ("id", "name", "entity_type", "summary", "status")
 async def ranked_entities(
     tables: Tables, names: NameIndex, question: Question, settings: RecallSettings, use: Kept[Known]
 ) -> tuple[RankedEntity, ...]:
-    """At most `k` entities, best first, of three times as many by meaning and by words each; without merged ones.
-
-    `tables` holds TABLES. Archived ones are found by meaning, and count half.
-    """
+    """At most `k` entities, best first, of `expansion` times as many by meaning and by words each (S0-26)."""
     wide = settings.expansion * question.k
     cosines = await _by_meaning(tables, question, wide)
     base = base_scores(cosines, _by_words(names, question.text, wide), settings.rrf_k)

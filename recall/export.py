@@ -60,10 +60,7 @@ _DIGEST = "sha256"
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """`key_id` tells keys apart without giving one away, `files` has the digest of each file by its name.
-
-    `manifest` is the digest of everything else that the manifest says, these two included.
-    """
+    """`key_id` tells keys apart without giving one away; the digests of each file by its name, and of the manifest."""
 
     key_id: str
     files: Mapping[str, str]
@@ -203,10 +200,9 @@ _VERSION = 2  # 1 had no seal
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an export says about itself: which state it holds, how its files are written, and rows by table.
+    """What an export says about itself: its state, its format, rows by table, and in words what it `holds`.
 
-    `holds` says in words what is in it and what is left out, `seal` shows a store that holds the key whether it was
-    changed since; only what can be imported has one.
+    `seal` shows a store that holds the key whether it was changed since; only what can be imported has one.
     """
 
     kind: str
@@ -234,10 +230,7 @@ class Manifest:
         return replace(self, seal=Seal(_key_id(key), digests, _of_manifest(key, self._sealed_part(), digests)))
 
     def judged(self, folder: Path, keys: Sequence[bytes]) -> SealCheck:
-        """Whether the export in a folder is as it was when one of these keys sealed it.
-
-        Raises `UnusableInput` for a file that cannot be read.
-        """
+        """Whether the export in a folder is as one of these keys sealed it; `UnusableInput` for an unreadable file."""
         if self.seal is None:
             return SealCheck("no seal", "It has no seal.")
         sealed = self.seal
@@ -258,11 +251,10 @@ class Manifest:
 def export(
     store: Store, folder: Path, format: str, now: datetime, *, with_vectors: bool = False
 ) -> tuple[Manifest, Path]:
-    """Write the newest state into a new folder; returns what it holds, and where.
+    """Write the newest state into a new folder, which appears when it is complete; returns what it holds, and where.
 
-    jsonl and parquet hold every row of every table. graphml holds entities and live relations, markdown a page for each
-    entity. The folder appears when it is complete. Raises `UnusableInput` for a format that does not exist, for a
-    folder with something in it, and where jsonl or parquet cannot be sealed: the store's key cannot be read.
+    Raises `UnusableInput` for a format that does not exist, for a folder with something in it, and where jsonl or
+    parquet cannot be sealed because the store's key cannot be read.
     """
     if format not in FORMATS:
         raise UnusableInput(f"There is no format {format!r}.", f"Use {', '.join(FORMATS)}.")
@@ -299,10 +291,7 @@ def export(
 
 
 def _key_of(store: Store) -> tuple[bytes | None, str]:
-    """The key that seals an export; where the store has none yet and nothing can be written there, why there is none.
-
-    A key that is there and cannot be used is an error: backups without a seal would be noticed when they are needed.
-    """
+    """The key that seals an export; where nothing can be written there, none, and why. Raises for an unusable key."""
     try:
         return own_key(store.uri), ""
     except OSError as error:

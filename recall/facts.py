@@ -53,8 +53,7 @@ _NO_PLACE = RankedFact(None, (), 0.0, 0.0, 0.0)
 def facts_about(snapshot: Snapshot, entity: Entity, moment: Moment, everything: bool) -> tuple[RecalledFact, ...]:
     """Facts that the entity takes part in, newest first: those of the moment, or all there ever were (S2-36).
 
-    An observation is shown where it is filed now: under what was split off, and no longer under what it was said of
-    (S0-14). A question about the past shows it under both.
+    An observation is shown where it is filed now (S0-14); a question about the past shows it under both.
     """
     tables = ALL if everything or moment.is_past else HOT
     split = snapshot.by_ids("entities", [entity.id], ["parent_entity_id"])["parent_entity_id"].drop_nulls()
@@ -111,10 +110,7 @@ def valid_rows(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> pl.Dat
 
 
 def ends_of(decisions: pl.DataFrame) -> pl.DataFrame:
-    """When the store set or moved the end of a fact, and the end before that (`moments.ENDS`).
-
-    Decisions tell it as [before, after]; of a close that does not, nothing was known before.
-    """
+    """When the store set or moved the end of a fact, and the end before that: decisions have [before, after]."""
     until, then, replaced = (
         pl.col("measures").str.json_path_match(path) for path in ("$.valid_to[0]", "$.valid_to[1]", "$.replaced_by[0]")
     )
@@ -146,10 +142,7 @@ def recalled(
     places: Mapping[str, RankedFact],
     doubts: Doubts = NO_DOUBTS,
 ) -> tuple[RecalledFact, ...]:
-    """Facts in the order of the rows; `places` gives score, its parts and the messages to name first, by fact.
-
-    Rows are those of NEEDED, EVIDENCE and, by id, of messages.
-    """
+    """Facts in the order of the rows; `places` gives score, its parts and the messages to name first, by fact."""
     sources = _provenance(evidence, messages)
     made = []
     for position, row in enumerate(rows, 1):
@@ -277,10 +270,7 @@ def artifacts(snapshot: Snapshot, limit: int) -> tuple[int, tuple[Artifact, ...]
 
 
 def versions_of(snapshot: Snapshot, name: str) -> tuple[Artifact, ...]:
-    """The whole chain of the artifact with this id, beginning of an id, or title: oldest first, texts included.
-
-    A repeated text is in no chain: its id gives the chain of the text that it repeats.
-    """
+    """The whole chain of the artifact with this id, beginning of an id, or title: oldest first, with texts."""
     where = f"group_id = {quoted(_group_of(snapshot, name))} AND status = 'active'"
     return _shown_artifacts(snapshot.frame("artifacts", where, _COLUMNS).sort("version_no", "id"), with_content=True)
 
@@ -324,14 +314,6 @@ def last_episodes(snapshot: Snapshot, count: int) -> tuple[Episode, ...]:
     return _episodes(snapshot, snapshot.by_ids("episodes", pl.concat([last, observed]).unique()))[:count]
 
 
-def entities_in(snapshot: Snapshot, episodes: tuple[Episode, ...]) -> list[str]:
-    """Ids of the entities that these conversations are about, in order of how many they occur in, then of id."""
-    ids = [episode.id for episode in episodes]
-    links = snapshot.by_ids("episode_entities", ids, ["entity_id"], key="episode_id")
-    counted = links.group_by("entity_id").agg(times=pl.len()).sort("times", "entity_id", descending=[True, False])
-    return counted["entity_id"].to_list()
-
-
 def _episodes(snapshot: Snapshot, rows: pl.DataFrame) -> tuple[Episode, ...]:
     """These episodes, newest first. The end and the length of the observations are those of their messages."""
     is_observed = pl.col("conversation_id") == OBSERVATIONS
@@ -368,4 +350,5 @@ def entities_of_last(snapshot: Snapshot, conversations: int) -> frozenset[str]:
     """The entities that the last conversations were about, without traversal. Raises `UnusableInput` below one."""
     if conversations < 1:
         raise UnusableInput(f"The last {conversations} conversations are none.", "Ask for at least one.")
-    return frozenset(entities_in(snapshot, last_episodes(snapshot, conversations)))
+    ids = [episode.id for episode in last_episodes(snapshot, conversations)]
+    return frozenset(snapshot.by_ids("episode_entities", ids, ["entity_id"], key="episode_id")["entity_id"])

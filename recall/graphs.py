@@ -1,8 +1,4 @@
-"""Graphs of a store: who is related to whom, read once per state and moment, then walked in memory.
-
-The live graph changes with a commit, and when a fact's end passes; each one knows between which times it holds. A graph
-of the past is that of `Moment`: archived facts answer, and what was learned later is taken back.
-"""
+"""Graphs of a store: who is related to whom, read once per state and moment, then walked in memory."""
 
 from __future__ import annotations
 
@@ -64,8 +60,8 @@ class Read(NamedTuple):
 class Landscape:
     """A graph with what belongs to it: links between the same entities, (n,) communities (-1: none), (m,) scopes.
 
-    `tied` are the facts that it was made of, `untied` entities that came since and that nothing ties. It holds at every
-    time from `since` until before `until`, where these are given.
+    `tied` are the facts that it was made of, `untied` entities that came since. It holds from `since` until before
+    `until`.
     """
 
     graph: Graph
@@ -99,10 +95,7 @@ def graph_of(reading: Reading, now: datetime) -> Graph:
 
 
 class Graphs:
-    """The live landscape, kept as long as no commit changes what it was made of; those of the past are made anew.
-
-    With it the index of `names`, in which a question's entities are found.
-    """
+    """The live landscape, kept until a commit changes what it was made of, and the index of `names` of entities."""
 
     def __init__(self) -> None:
         self.names = EntitySearch()

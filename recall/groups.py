@@ -1,16 +1,12 @@
-"""Groups of what is known: aspects of a life, and communities of entities.
+"""Groups of what is known: aspects of a life (S3-18), and communities of entities.
 
-Aspects: how well each is known, and by which facts (S3-18, S3-19).
-
-There are two paths. `stored_aspects` reads what runs wrote down when they were done; `aspects` and `aspects_of` count
-the facts that are live at the moment of asking. The two may differ: a fact may have ended since, or come without a run.
+`stored_aspects` reads what runs wrote; `aspects` and `aspects_of` count what is live now. The two may differ (S3-19).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +16,7 @@ from slowwave.common.errors import UnusableInput
 from slowwave.common.settings import AspectSettings
 from slowwave.common.types import Community, Member, RecalledFact
 from slowwave.common.validity import Moment, live_sql
-from slowwave.facts.aspects import BY_SLUG, COUNTED, TAGGED, Aspect, aspect_named, score, score_aspects, shown
+from slowwave.facts.aspects import BY_SLUG, COUNTED, TAGGED, aspect_named, score, score_aspects, shown
 from slowwave.graph.community_detection import MIN_MEMBERS, member_lists
 from slowwave.graph.community_plan import community_names
 from slowwave.lifecycle.usage_scores import evolved_weight
@@ -36,42 +32,12 @@ USUAL = AspectSettings()
 _STRENGTH = ("id", "confidence", "evidence_count", "valid_from")
 
 
-@dataclass(frozen=True, slots=True)
-class AspectScore:
-    """How well one aspect is known: a score of 0 to 100 and what it is made of; confidence is a mean in [0, 1].
+Profile = list[dict[str, Any]]
+"""All fourteen aspects in the order of the taxonomy, as `--json` has them.
 
-    `scored_at` is the time that it is true of; None for a stored score that no run has written yet.
-    """
-
-    aspect: Aspect
-    score: float
-    facts: int
-    entities: int
-    predicates: int
-    confidence: float
-    scored_at: datetime | None
-
-    def as_json(self) -> dict[str, Any]:
-        """The contract of an aspect in `--json`; `shown` is the score as people see it, rounded half up."""
-        counts = {name: getattr(self, name) for name in COUNTED}
-        return {**self.aspect.as_json(), **counts, "shown": shown(self.score), "scored_at": self.scored_at}
-
-
-Profile = tuple[AspectScore, ...]
-"""All fourteen aspects, in the order of the taxonomy."""
-
-
-@dataclass(frozen=True, slots=True)
-class Profiles:
-    """The aspects of several namespaces, each for itself and all together."""
-
-    together: Profile
-    each: Mapping[str, Profile]
-
-    def as_json(self) -> dict[str, Any]:
-        """The contract of `aspects --json`."""
-        each = {name: [row.as_json() for row in profile] for name, profile in self.each.items()}
-        return {"aspects": [row.as_json() for row in self.together], "namespaces": each}
+Each has the fields of `Aspect`, COUNTED (confidence is a mean in [0, 1], the score 0 to 100), `shown`, that score
+rounded half up, and `scored_at`, None for a stored score that no run has written yet.
+"""
 
 
 def aspects(reading: Reading, now: datetime, settings: AspectSettings = USUAL) -> Profile:
@@ -80,38 +46,37 @@ def aspects(reading: Reading, now: datetime, settings: AspectSettings = USUAL) -
 
 
 def stored_aspects(reading: Reading, settings: AspectSettings = USUAL) -> Profile:
-    """All fourteen aspects as the last run that changed them left them; where none has, nothing is known of any.
-
-    Runs write counts; these settings turn them into scores.
-    """
-    rows = reading.frame("aspect_scores", columns=["id", *COUNTED, "scored_at"])
-    by_slug = {row["id"]: row for row in rows.iter_rows(named=True)}
-    return tuple(
-        _stored(aspect, by_slug[slug], settings) if slug in by_slug else AspectScore(aspect, 0.0, 0, 0, 0, 0.0, None)
-        for slug, aspect in BY_SLUG.items()
+    """All fourteen aspects as counted by the last run that changed them, scored by these settings."""
+    columns = [name for name in COUNTED if name != "score"]
+    stored = reading.frame("aspect_scores", columns=["id", *columns, "scored_at"]).rows_by_key(
+        "id", named=True, unique=True
     )
-
-
-def _stored(aspect: Aspect, row: Mapping[str, Any], settings: AspectSettings) -> AspectScore:
-    counts = {name: row[name] for name in COUNTED if name != "score"}
-    return AspectScore(aspect, score(**counts, settings=settings), **counts, scored_at=row["scored_at"])
+    found = []
+    for slug, aspect in BY_SLUG.items():
+        row: dict[str, Any] = stored.get(slug) or {**dict.fromkeys(columns, 0), "scored_at": None}
+        counts = {name: row[name] for name in columns}
+        value = score(**counts, settings=settings) if slug in stored else 0.0
+        more = {"score": value, "shown": shown(value), "scored_at": row["scored_at"]}
+        found.append({**aspect.as_json(), **counts, **more})
+    return found
 
 
 def aspects_of(
     uri: str, namespaces: Sequence[str], now: datetime | None = None, settings: AspectSettings = USUAL
-) -> Profiles:
-    """The aspects of these namespaces of a store, counted at `now`; together, what two of them hold counts once.
+) -> dict[str, Any]:
+    """The contract of `aspects --json`: `aspects` of all these namespaces of a store at `now`, and of each by name.
 
-    Raises `UnknownName` for a namespace that is not there and `UnusableInput` where none is named.
+    Together, what two of them hold counts once. Raises `UnknownName` for a namespace that is not there and
+    `UnusableInput` where none is named.
     """
     if not namespaces:
         raise UnusableInput("No namespace is named.", "Name at least one.")
     at = now or datetime.now(UTC)
     parts = {name: scored_from(Store.open(uri, name).snapshot(), at) for name in dict.fromkeys(namespaces)}
-    each = {name: _profile(score_aspects(*part, settings), at) for name, part in parts.items()}
     facts, tags = (pl.concat([part[n] for part in parts.values()]) for n in (0, 1))
     together = score_aspects(facts.unique("id", keep="first", maintain_order=True), tags, settings)
-    return Profiles(_profile(together, at), each)
+    each = {name: _profile(score_aspects(*part, settings), at) for name, part in parts.items()}
+    return {"aspects": _profile(together, at), "namespaces": each}
 
 
 def scored(reading: Reading, now: datetime, settings: AspectSettings = USUAL) -> pl.DataFrame:
@@ -122,10 +87,9 @@ def scored(reading: Reading, now: datetime, settings: AspectSettings = USUAL) ->
 def facts_with_aspect(
     snapshot: Snapshot, slug: str, moment: Moment, limit: int
 ) -> tuple[int, tuple[RecalledFact, ...]]:
-    """How many live facts carry an aspect, and the strongest of them.
+    """How many live facts carry an aspect, and the strongest: by confidence and recalls (S2-33), evidence, then time.
 
-    A fact is strong by its confidence raised by recalls (S2-33), then by how many messages say it, then by how late it
-    began to hold. Raises `UnknownName` with the fourteen slugs for another word.
+    Raises `UnknownName` with the fourteen slugs for another word.
     """
     tags = snapshot.frame("fact_aspects", f"slug = {quoted(aspect_named(slug).slug)}", ["fact_id"])
     live = snapshot.frame("facts", live_sql(moment.now), list(_STRENGTH))
@@ -142,25 +106,18 @@ def facts_with_aspect(
     return len(tagged), named(snapshot, rows, moment)
 
 
-def scored_from(reading: Reading, now: datetime, ids: pl.Series | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """What aspects are scored from: the facts (TAGGED) that are live at `now`, and tags (fact_id, slug).
-
-    With `ids` of these facts only, with all their tags. Where nothing is tagged no fact is read.
-    """
-    tags, columns = ["fact_id", "slug"], list(TAGGED)
-    if ids is not None:
-        live = reading.by_ids("facts", ids, columns, where=live_sql(now))
-        return live, reading.by_ids("fact_aspects", ids, tags, key="fact_id")
-    tagged = reading.frame("fact_aspects", columns=tags)
-    return reading.frame("facts", live_sql(now) if len(tagged) else "false", columns), tagged
+def scored_from(reading: Reading, now: datetime) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The facts (TAGGED) that are live at `now`, and tags (fact_id, slug); where nothing is tagged no fact is read."""
+    tagged = reading.frame("fact_aspects", columns=["fact_id", "slug"])
+    return reading.frame("facts", live_sql(now) if len(tagged) else "false", list(TAGGED)), tagged
 
 
 def _profile(rows: pl.DataFrame, at: datetime) -> Profile:
-    """Slug and COUNTED of the fourteen aspects as records."""
-    return tuple(
-        AspectScore(BY_SLUG[row.pop("slug")], **row, scored_at=at)
+    """Slug and COUNTED of the fourteen aspects as plain data."""
+    return [
+        {**BY_SLUG[row.pop("slug")].as_json(), **row, "shown": shown(row["score"]), "scored_at": at}
         for row in rows.select("slug", *COUNTED).iter_rows(named=True)
-    )
+    ]
 
 
 # Communities as they are shown: what belongs together, its name, and a summary of it (S2-46 … S2-49). Entities that are
@@ -190,7 +147,7 @@ def summarised_communities(snapshot: Snapshot, ids: Sequence[str] | pl.Series, n
     """The communities of these ids, with their summaries at `now`, in no particular order.
 
     Columns: id, name, summary (null where there is none to show), summarised_by, is_outdated, facts, aspects, and the
-    lists `member_ids` and `members` (names) of those that are listed. The name is of the first of them.
+    lists `member_ids` and `members` (names) of those that are listed.
     """
     rows = snapshot.by_ids("communities", ids, _COLUMNS)
     everyone = member_lists(rows).unique(["id", "community_id"], keep="first", maintain_order=True)

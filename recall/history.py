@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +15,7 @@ from slowwave.common.records import REDUNDANT
 from slowwave.common.text import short_id
 from slowwave.common.types import Chain, Decided, Entity, Mention, Pair, Provenance, Story, Version
 from slowwave.common.types.stories import MOST, clipped
-from slowwave.common.validity import MAX_CHAIN, Moment, as_known, oldest_first
+from slowwave.common.validity import Moment, as_known, oldest_first
 from slowwave.lifecycle.pruning_and_eviction import REREAD
 from storage.rows import quoted
 from storage.snapshots import Snapshot
@@ -36,8 +35,8 @@ def history_of(
 ) -> tuple[Version, ...]:
     """All versions of what was known about a subject, the latest first, at most `limit`.
 
-    `words` must stand in the statement or in the canonical predicate, in any case of letters and literally; `relation`
-    is the canonical predicate itself; both may name a relation in Spanish (C8).
+    `words` stand literally, in any case, in the statement or the canonical predicate, `relation` is that predicate
+    (C8).
     """
     rows = stored(snapshot, ALL, [entity.id], ("subject_id",), SHOWN, _BELIEVED)
     if words:
@@ -53,13 +52,12 @@ def history_of(
 
 def chain_of(snapshot: Snapshot, fact_id: str, moment: Moment) -> Chain:
     """The chain of replacements that a fact belongs to, oldest first: at most 64 facts, each once (T35)."""
-    steps, is_cut = _steps(snapshot, fact_id)
-    order = oldest_first(fact_id, steps)
+    order = oldest_first(fact_id, [step[:2] for step in _lineage(snapshot, [fact_id])])
     rows = stored(snapshot, ALL, order.ids, columns=SHOWN)
     if fact_id not in rows["id"]:
         raise UnknownName("fact", fact_id, [])
     rows = pl.DataFrame({"id": order.ids}).join(rows, on="id", how="inner", maintain_order="left")
-    return Chain(_versions(snapshot, rows, moment), order.has_circle, is_cut or order.is_cut)
+    return Chain(_versions(snapshot, rows, moment), order.has_circle, order.is_cut)
 
 
 def _says(column: str, words: str) -> pl.Expr:
@@ -72,32 +70,6 @@ def _known(snapshot: Snapshot, rows: pl.DataFrame, t: datetime) -> pl.DataFrame:
     wide = pl.concat([rows, winners]).unique("id", keep="first", maintain_order=True)
     closed = snapshot.by_ids("decisions", rows["id"], LEARNED, key="subject_id")
     return as_known(wide, t, ends_of(closed)).join(rows.select("id"), on="id", how="semi", maintain_order="left")
-
-
-def _steps(snapshot: Snapshot, fact_id: str) -> tuple[list[tuple[str, str]], bool]:
-    """All (old, new) that lead to or from a fact, by lineage and both pointers; and whether there are more."""
-    found: set[tuple[str, str]] = set()
-    seen: set[str] = set()
-    fresh = {fact_id}
-    while fresh and len(seen) < MAX_CHAIN:
-        seen |= fresh
-        found |= _steps_at(snapshot, sorted(fresh))
-        fresh = {name for step in found for name in step} - seen
-    return sorted(found), bool(fresh)
-
-
-def _steps_at(snapshot: Snapshot, ids: list[str]) -> set[tuple[str, str]]:
-    """The steps that touch these facts."""
-    old_new = ("old_id", "new_id")
-    lineage = [snapshot.by_ids("lineage", ids, old_new, key=key) for key in old_new]
-    pointers = [
-        stored(snapshot, ALL, ids, (key,), ("id", "replaced_by", "supersedes_id"))
-        for key in ("id", "replaced_by", "supersedes_id")
-    ]
-    rows = pl.concat(pointers)
-    forward = rows.select(old_id="id", new_id="replaced_by")
-    back = rows.select(old_id="supersedes_id", new_id="id")
-    return {*pl.concat([*lineage, forward, back]).drop_nulls().iter_rows()}
 
 
 def _versions(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> tuple[Version, ...]:
@@ -119,10 +91,7 @@ def _versions(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> tuple[V
 
 
 def _endings(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> dict[str, tuple[str, str | None]]:
-    """Of facts that are over: the reason of the last decision that ended them, and the other fact it speaks of.
-
-    That one wording absorbed others is a decision about the one that stays.
-    """
+    """Of facts that are over: the reason of the last decision that ended them, and the other fact it speaks of."""
     over = rows.filter((pl.col("status") != "active") | pl.col("valid_to").is_not_null())
     about = pl.concat([over["id"], over["replaced_by"]]).drop_nulls()
     decisions = snapshot.by_ids("decisions", about, _DECIDED, key="subject_id").sort("at")
@@ -152,19 +121,8 @@ _LEFT = "action IN ('prune', 'archive')"
 _READ = ("id", "statement", "status_reason", "expired_at")
 
 
-@dataclass(frozen=True, slots=True)
-class Archived:
-    """A fact that was archived: why, when, and the score that it had then, if it was pruned."""
-
-    id: str
-    statement: str
-    reason: str
-    at: datetime | None
-    score: float | None
-
-
-def archived(snapshot: Snapshot, limit: int = 50) -> tuple[int, tuple[Archived, ...]]:
-    """How many facts are archived, and those that left last."""
+def archived(snapshot: Snapshot, limit: int = 50) -> tuple[int, list[dict[str, Any]]]:
+    """How many facts are archived, and those that left last: id, statement, reason, at, and score of pruned ones."""
     parts = [snapshot.frame(name, ARCHIVED, _READ) for name in ALL]
     rows = pl.concat(parts).unique("id", keep="first", maintain_order=True)
     newest = rows.sort("expired_at", "id", descending=True, nulls_last=True).head(limit)
@@ -174,8 +132,8 @@ def archived(snapshot: Snapshot, limit: int = 50) -> tuple[int, tuple[Archived, 
     scores = decisions.sort("at").unique("subject_id", keep="last").select(
         id="subject_id", score=pl.col("measures").str.json_path_match("$.score").cast(pl.Float64, strict=False)
     )  # fmt: skip
-    both = newest.join(scores, on="id", how="left", maintain_order="left")
-    return len(rows), tuple(Archived(*row) for row in both.select(*_READ, "score").iter_rows())
+    both = newest.join(scores, on="id", how="left", maintain_order="left").select(*_READ, "score")
+    return len(rows), both.rename({"status_reason": "reason", "expired_at": "at"}).to_dicts()
 
 
 # The story of one row: its content, sources and decisions, and the rows before and after it.
@@ -238,8 +196,9 @@ def story_of(snapshot: Snapshot, name: str, now: datetime | None = None) -> Stor
     pairs = _pairs(snapshot, facts)
     evidence = _evidence(snapshot, facts) or _own_words(snapshot, row if facts else {})
     absorbed = tuple(s for s in _evidence(snapshot, _absorbed(row["id"], lineage)) if s not in evidence)
-    is_run, beside = kind == "runs", [row["id"]] if kind == "messages" else facts
-    decisions = _decisions_of_run(snapshot, row["id"]) if is_run else _decisions(snapshot, concerned, beside=beside)
+    decisions = _decisions(snapshot, concerned, beside=[row["id"]] if kind == "messages" else facts)
+    if kind == "runs":  # what it decided, and what was decided about it: that it was undone, and why
+        decisions = tuple(dict.fromkeys([*_decisions(snapshot, [row["id"]], key="run_id"), *decisions]))
     named = {name for each in _first_of_each_kind(decisions) for name in (each.about, *each.beside)}
     others = [row["suspect_of"], row["similar_to_id"], *(pair.other_id for pair in pairs)] if facts else []
     return Story(
@@ -270,9 +229,9 @@ def run_named(snapshot: Snapshot, name: str) -> dict[str, Any]:
 
 
 def run_to_undo(snapshot: Snapshot, name: str) -> str:
-    """The id of the run that wrote whose id is, or alone begins with, `name`, or has that short form.
+    """The id of the run that wrote whose id is, or alone begins with, `name`, or its short form; else `name`.
 
-    What none begins with is returned as it is. Raises `UnknownName` where several begin like that.
+    Raises `UnknownName` where several begin like that.
     """
     wrote = snapshot.frame("commits", columns=["run_id", "kind"]).filter(~pl.col("kind").is_in(FOR_GOOD))
     known = wrote["run_id"].unique().sort().to_list()
@@ -286,10 +245,7 @@ def run_to_undo(snapshot: Snapshot, name: str) -> str:
 
 
 def _find(snapshot: Snapshot, name: str, kinds: Sequence[str] = _KINDS) -> tuple[str, dict[str, Any]]:
-    """The row of that id, or of an id that begins so, or whose short form is that.
-
-    Messages and conversations also by their own name, or the beginning of it.
-    """
+    """The row of that id, of an id that begins so or has that short form; some also by their own name."""
     wanted = [*dict.fromkeys("facts" if table in ALL else table for table in kinds)]
     for kind in wanted:
         names = _meaning(name)
@@ -400,16 +356,14 @@ def _artifacts(snapshot: Snapshot, facts: list[str]) -> tuple[tuple[str, str], .
 
 def _evidence(snapshot: Snapshot, facts: list[str]) -> tuple[Provenance, ...]:
     rows = snapshot.by_ids("fact_evidence", facts, key="fact_id")
-    messages = snapshot.by_ids("messages", rows["message_id"], ["id", "conversation_id", "message_id"])
-    both = rows.join(messages, left_on="message_id", right_on="id", how="left", suffix="_said").sort(
-        "occurred_at", "id"
-    )
-    return tuple(
-        Provenance(
-            r["conversation_id"] or "", r["message_id_said"] or r["message_id"], r["quote"] or "", r["occurred_at"]
-        )
-        for r in both.to_dicts()
-    )
+    columns = ["id", "conversation_id", "message_id"]
+    messages = snapshot.by_ids("messages", rows["message_id"], columns).rename({"message_id": "name"})
+    both = rows.join(messages, left_on="message_id", right_on="id", how="left").sort("occurred_at", "id")
+    shown = both.select(
+        pl.col("conversation_id").fill_null(""), pl.coalesce("name", "message_id"), pl.col("quote").fill_null(""),
+        "occurred_at",
+    )  # fmt: skip
+    return tuple(Provenance(*row) for row in shown.iter_rows())
 
 
 def _own_words(snapshot: Snapshot, fact: Mapping[str, Any]) -> tuple[Provenance, ...]:
@@ -421,19 +375,23 @@ def _own_words(snapshot: Snapshot, fact: Mapping[str, Any]) -> tuple[Provenance,
     )
 
 
-def _lineage(snapshot: Snapshot, facts: list[str]) -> list[tuple[str, str, str]]:
-    """All steps of replacement that lead to or from the facts, in both directions, to the end of each chain."""
-    steps: dict[str, tuple[str, str, str]] = {}
+def _lineage(snapshot: Snapshot, facts: Sequence[str]) -> list[tuple[str, str, str]]:
+    """(old, new, reason) of all steps of replacement to or from the facts, to the end of each chain.
+
+    A step that only the pointers of facts tell has no reason.
+    """
+    steps: dict[tuple[str, str], str] = {}
     seen: set[str] = set()
-    while fresh := sorted(set(facts) - seen):
-        seen |= set(fresh)
-        rows = pl.concat(
-            [snapshot.by_ids("lineage", fresh, key="old_id"), snapshot.by_ids("lineage", fresh, key="new_id")]
-        )
-        for row in rows.to_dicts():
-            steps[row["id"]] = (row["old_id"], row["new_id"], row["reason"])
-        facts = [fact for step in steps.values() for fact in step[:2]]
-    return sorted(steps.values())
+    while fresh := sorted({*facts, *(fact for step in steps for fact in step)} - seen):
+        seen |= {*fresh}
+        keys = ("id", "replaced_by", "supersedes_id")
+        rows = stored(snapshot, ALL, fresh, keys, keys)
+        pointers = [rows.select("id", "replaced_by"), rows.select("supersedes_id", "id")]
+        steps |= dict.fromkeys((pair for part in pointers for pair in part.drop_nulls().iter_rows()), "")
+        for key in ("old_id", "new_id"):
+            found = snapshot.by_ids("lineage", fresh, ("old_id", "new_id", "reason"), key=key)
+            steps |= {(old, new): reason for old, new, reason in found.iter_rows()}
+    return sorted((*step, reason) for step, reason in steps.items())
 
 
 def _decisions(
@@ -451,8 +409,3 @@ def _decisions(
         Decided(at, action, who, why, run, about, tuple(name for name in others if name != about), person)
         for at, action, who, why, run, about, others, person in shown.select(columns).iter_rows()
     )
-
-
-def _decisions_of_run(snapshot: Snapshot, run: str) -> tuple[Decided, ...]:
-    """What a run decided, and what was decided about it: that it was undone, and why."""
-    return tuple(dict.fromkeys([*_decisions(snapshot, [run], key="run_id"), *_decisions(snapshot, [run])]))

@@ -31,10 +31,7 @@ TOP = 10
 
 
 def stats(store: Store, now: datetime) -> dict[str, Any]:
-    """The contract of `stats --json`: counts of messages, facts by status, entities, commits, and model costs.
-
-    `quoted` are the messages that are kept as quotations until a model reads them.
-    """
+    """The contract of `stats --json`; `quoted` are messages that are quotations until a model reads them."""
     snapshot = store.snapshot()
     calls = store.log("llm_calls", columns=["id", "created_at", "tokens_in", "tokens_out", "usd"])
     calls = calls.sort("created_at").unique("id", keep="last")  # an entry carries the cost of those before it
@@ -52,23 +49,15 @@ def stats(store: Store, now: datetime) -> dict[str, Any]:
         "commits": snapshot.sequence,
         "llm": {
             "calls": len(calls),
-            "tokens_in": _total(calls, "tokens_in"),
-            "tokens_out": _total(calls, "tokens_out"),
+            "tokens_in": int(calls["tokens_in"].sum() or 0),
+            "tokens_out": int(calls["tokens_out"].sum() or 0),
             "usd": round(float(calls["usd"].sum() or 0.0), 6),
         },
     }
 
 
-def _total(frame: pl.DataFrame, column: str) -> int:
-    return int(frame[column].sum() or 0)
-
-
 def quality(store: Store, settings: StewardSettings | None = None, min_quality: float | None = None) -> dict[str, Any]:
-    """What was refused, by gate with examples, the state of every message, and what recalls tell (COMMANDS S4).
-
-    `settings` say from how many recalls on, and below which score, the steward prunes; recall hides what is scored
-    below `min_quality`.
-    """
+    """What was refused, by gate with examples, the state of every message, and what recalls tell (COMMANDS S4)."""
     snapshot = store.snapshot()
     refusals = snapshot.frame("refusals")
     messages = snapshot.frame("messages", columns=["graph_state", "content_score"])
@@ -123,8 +112,7 @@ def _use(snapshot: Snapshot, settings: StewardSettings, min_quality: float) -> d
 def changes(snapshot: Snapshot) -> list[dict[str, Any]]:
     """What stopped being true: the old statement, the new one where there is one, when, and why; the newest 20.
 
-    `facts` is how many facts were read from the old statement and ended with it. What was absorbed by a fact that says
-    the same did not stop being true.
+    `facts` is how many facts were read from the old statement and ended with it.
     """
     columns = ["id", "statement", "status_reason", "valid_from", "valid_to", "replaced_by"]
     over = "valid_to IS NOT NULL OR status = 'retracted'"
@@ -138,10 +126,7 @@ def changes(snapshot: Snapshot) -> list[dict[str, Any]]:
 
 
 def repeated(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """Six facts that several messages say: `statement`, and `said_in`, names of messages or documents.
-
-    What people said comes before what documents say, then what most messages say.
-    """
+    """Six facts that several messages say: `statement`, and `said_in`, names; said by people first, then by most."""
     facts = snapshot.frame("facts", "status = 'active' AND evidence_count > 1", ["id", "statement", "evidence_count"])
     evidence = snapshot.by_ids("fact_evidence", facts["id"], ["fact_id", "message_id", "occurred_at"], key="fact_id")
     messages = snapshot.by_ids("messages", evidence["message_id"], ["id", "message_id", "conversation_id", "role"])
@@ -176,30 +161,25 @@ UNDID = "undid"
 def list_runs(snapshot: Snapshot, limit: int | None = None) -> list[dict[str, Any]]:
     """Runs, the newest first, parts right after the whole in the order in which they ran; `limit` counts wholes.
 
-    `depth` says of how many runs it is a part, `commits` how many commits it made, `kinds` of what kind, `first` the
-    number of the first; `effects` what it changed in words, `took_s` how many seconds it took, `window` of which time
-    it read what was said, `is_imported` that it ran elsewhere and came with an export.
+    `depth`: of how many runs it is a part; `commits`: how many it made; `effects` in words; `took_s` seconds; `window`
+    of what it read; `is_imported`: it ran elsewhere and came with an export.
     """
     listed = snapshot.frame("runs", columns=["id", "parent_id", "started_at"])
     newest = _in_order(listed, limit)
     rows = snapshot.by_ids("runs", newest["id"], _COLUMNS)
     both = newest.select("id", "depth").join(rows, on="id", maintain_order="left")
-    commits = snapshot.frame("commits", columns=["run_id", "kind", "sequence"]).group_by("run_id")
-    counted = commits.agg(commits=pl.len(), kinds=pl.col("kind").unique().sort(), first=pl.col("sequence").min())
+    counted = snapshot.frame("commits", columns=["run_id"]).group_by("run_id").agg(commits=pl.len())
     return [_shown(row) for row in both.join(counted, left_on="id", right_on="run_id", how="left").to_dicts()]
 
 
 def run_record(snapshot: Snapshot, text: str) -> dict[str, Any]:
-    """One run in full: as in `list_runs`, with its commits one by one, and the runs that are its parts as `phases`.
-
-    `waited_s`: how many seconds the commits waited for the lease together.
-    """
+    """One run as in `list_runs`, with its commits one by one, and its parts as `phases`."""
     row = run_named(snapshot, text)
     where = f"run_id = {quoted(row['id'])}"
-    made = snapshot.frame("commits", where, ["sequence", "kind", "at", "waited_s"]).sort("sequence")
+    made = snapshot.frame("commits", where, ["sequence", "kind", "at"]).sort("sequence")
     phases = snapshot.by_ids("runs", [row["id"]], ["id", "started_at"], key="parent_id").sort("started_at", "id")
     shown = _shown({name: row[name] for name in _COLUMNS})
-    return {**shown, "commits": made.to_dicts(), "waited_s": made["waited_s"].sum(), "phases": phases["id"].to_list()}
+    return {**shown, "commits": made.to_dicts(), "phases": phases["id"].to_list()}
 
 
 def _in_order(listed: pl.DataFrame, limit: int | None) -> pl.DataFrame:

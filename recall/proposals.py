@@ -13,7 +13,7 @@ import polars as pl
 from slowwave.common.errors import UnknownName, UnusableInput
 from slowwave.common.types import Mention, Provenance
 from slowwave.facts.deduplication.observations import named_by
-from slowwave.review.changes import NOW, RowChange, changed_words, decoded, in_words, parts_in_words
+from slowwave.review.changes import RowChange, changed_words, decoded, in_words, parts_in_words
 from slowwave.review.proposals import named_observations, observations_in
 from storage.changes import SLOT, STATE, basis_of, facts_by_id, owners_in
 from storage.rows import quoted
@@ -106,50 +106,31 @@ def proposal_named(reading: Reading, text: str) -> Proposal:
     return next(_proposal(row) for row in reading.by_ids("proposals", named).iter_rows(named=True))
 
 
-def diff_lines(proposal: Proposal, known: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """What would change, a line for each row: `+` is new, `-` goes, `~` changes columns from one value to another.
+def diff_lines(proposal: Proposal, words: Mapping[str, str]) -> tuple[str, ...]:
+    """A line for each row: `+` is new, `-` goes, `~` changes columns; `words` are statements and names by id.
 
-    `known` are statements and names by id, of rows that exist (`recall.proposals.texts_of`). Decisions and other
-    records of the change itself are left out; `as_json` has every row.
+    Decisions and other records of the change itself are left out.
     """
     kept = [each for each in proposal.changes if each.table not in ("decisions", "patch_batches", "fact_aspects")]
-    names = {each.id: label for each in kept if (label := _words(each))}
-    words = {**{row: f"“{text}”" for row, text in (known or {}).items()}, **names}
-    return tuple(_line(each, words) for each in sorted(kept, key=_place))
-
-
-def _place(change: RowChange) -> tuple[bool, str, str]:
-    return change.table not in ("facts", "entities"), change.table, change.id
+    kept.sort(key=lambda each: (each.table not in ("facts", "entities"), each.table, each.id))
+    return tuple(_line(each, words) for each in kept)
 
 
 def _line(change: RowChange, words: Mapping[str, str]) -> str:
-    about = f"{change.table} {words.get(change.id, change.id)}"
-    if change.is_removal:
-        return f"- {about}"
-    if change.is_new:
-        return f"+ {about}"
     before, after = _shown(change.before) or {}, _shown(change.after) or {}
-    names = sorted(after, key=lambda name: (name != "status", name))
-    cells = [f"{name} {_cell(before.get(name), words)} → {_cell(after[name], words)}" for name in names]
+    own = next((str(row["statement"]) for row in (after, before) if row.get("statement")), "")
+    text = words.get(change.id) or own
+    about = f"{change.table} {f'“{text}”' if text else change.id}"
+    if change.is_removal or change.is_new:
+        return f"{'-' if change.is_removal else '+'} {about}"
+    cells = (f"{name} {_cell(before.get(name), words)} → {_cell(after[name], words)}" for name in sorted(after))
     return f"~ {about}: {'; '.join(cells)}"
-
-
-def _words(change: RowChange) -> str:
-    row = {**(change.before or {}), **(change.after or {})}
-    for name in ("statement", "name", "alias_name", "title", "quote", "canonical"):
-        if row.get(name):
-            return f"“{row[name]}”"
-    if row.get("old_id"):
-        return f"{row['old_id']} → {row.get('new_id')}"
-    return ""
 
 
 def _cell(value: Any, words: Mapping[str, str]) -> str:
     if value in (None, "", []):
         return "nothing"
-    if value == NOW:
-        return "the time of approval"
-    return words.get(value, value) if isinstance(value, str) else str(value)
+    return f"“{words[value]}”" if isinstance(value, str) and value in words else str(value)
 
 
 def _shown(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -181,8 +162,7 @@ _QUOTED = 240
 class ProposalStory:
     """All that a person wants to know before they say yes or no; `stale` is empty while it can be carried out.
 
-    `observations` are those that may be left out of a split or deletion, each under the entity it would go to;
-    `summary` tells in words what `diff` tells row by row.
+    `observations` of a split or deletion may be left out, each under the entity it would go to.
     """
 
     proposal: Proposal
@@ -209,43 +189,32 @@ def story_of_proposal(reading: Reading, proposal: Proposal, now: datetime) -> Pr
     """What there is to know of one proposal, as memory is now."""
     facts = facts_by_id(reading, proposal.touches)
     changed = {each.id for each in proposal.changes}
-    facts_unchanged = [(name, row["statement"]) for name, row in sorted(facts.items()) if name not in changed]
-    stale = stale_proposals(reading, [proposal], now).get(proposal.id, ())
+    unchanged = [Mention(row, fact["statement"] or "") for row, fact in sorted(facts.items()) if row not in changed]
+    asked = texts_of(reading, observations_in(proposal.ask))
     return ProposalStory(
         proposal,
-        diff_of(reading, proposal),
-        observations_of(reading, proposal),
-        tuple(Mention(name, statement or "") for name, statement in facts_unchanged),
+        diff_lines(proposal, _words(reading, proposal)),
+        tuple((name, Mention(row, asked.get(row, ""))) for name, row in named_observations(proposal.ask)),
+        tuple(unchanged),
         _evidence(reading, proposal),
-        stale,
+        stale_proposals(reading, [proposal], now).get(proposal.id, ()),
         summary_of(reading, proposal),
     )
 
 
-def observations_of(reading: Reading, proposal: Proposal) -> tuple[tuple[str, Mention], ...]:
-    """The observations of its ask with their words, each with the entity that it would go to, empty for a deletion."""
-    words = texts_of(reading, observations_in(proposal.ask))
-    return tuple((name, Mention(row, words.get(row, ""))) for name, row in named_observations(proposal.ask))
-
-
-def diff_of(reading: Reading, proposal: Proposal) -> tuple[str, ...]:
-    """What it would change, a line for each row, with the statements and names of rows that exist."""
-    return diff_lines(proposal, _story_words(reading, proposal))
-
-
 def summary_of(reading: Reading, proposal: Proposal) -> tuple[str, ...]:
-    """What it would change in words: of a split its parts, else a line for each fact, entity or document.
-
-    Where nothing but records of the change itself would be written, the rows are listed.
-    """
+    """What it would change: of a split its parts, else a sentence for each fact, entity or document, or the rows."""
     if proposal.ask.get("splits"):
         return parts_in_words(proposal.ask, texts_of(reading, observations_in(proposal.ask)))
-    words = _story_words(reading, proposal)
+    words = _words(reading, proposal)
     return in_words(proposal.changes, words) or diff_lines(proposal, words)
 
 
-def _story_words(reading: Reading, proposal: Proposal) -> dict[str, str]:
-    return texts_of(reading, (*proposal.touches, *_ids_in(proposal)))
+def _words(reading: Reading, proposal: Proposal) -> dict[str, str]:
+    """Statements and names of what it touches, and of the ids in cells that change."""
+    cells = [cell for each in proposal.changes for row in (each.before, each.after) for cell in (row or {}).values()]
+    ids = {cell for cell in cells if isinstance(cell, str) and " " not in cell and "_" in cell}
+    return texts_of(reading, {*proposal.touches, *ids})
 
 
 def stale_proposals(reading: Reading, proposals: Sequence[Proposal], now: datetime) -> dict[str, tuple[str, ...]]:
@@ -296,12 +265,6 @@ def _ids_of(*bases: Mapping[str, Any]) -> set[str]:
     names = {key.rpartition(" ")[2] for basis in bases for key in basis if not key.startswith(SLOT)}
     lists = [value for basis in bases for key, value in basis.items() if key.startswith("filed under ")]
     return names | {row for ids in lists for row in ids or ()}
-
-
-def _ids_in(proposal: Proposal) -> set[str]:
-    """Ids in the cells that change, so that an owner or a successor is shown by its name."""
-    cells = [cell for each in proposal.changes for row in (each.before, each.after) for cell in (row or {}).values()]
-    return {cell for cell in cells if isinstance(cell, str) and " " not in cell and "_" in cell}
 
 
 def texts_of(reading: Reading, ids: Iterable[str]) -> dict[str, str]:

@@ -38,10 +38,7 @@ _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.
 
 
 def write_graph(snapshot: Snapshot, now: datetime, path: Path) -> dict[str, int]:
-    """Write the graph; returns how many nodes and edges. A fact about one entity alone is an attribute of it.
-
-    `observations` counts these.
-    """
+    """Write the graph; returns how many nodes, edges, and `observations`: facts about one entity alone, in its node."""
     counts = Counter[str]()
     with path.open("w", encoding="utf-8") as file:
         file.write(_HEAD)
@@ -190,18 +187,13 @@ def _with_facts(
     )
     messages = snapshot.by_ids("messages", facts["message_id"].drop_nulls(), ["id", "conversation_id", "occurred_at"])
     whole = facts.join(messages.rename({"id": "message_id"}), on="message_id", how="left")
-    by_entity = {
-        str(key): rows.to_dicts() for (key,), rows in _sorted(whole).group_by("subject_id", maintain_order=True)
-    }
+    newest = whole.sort("valid_from", "id", descending=[True, False], nulls_last=True)
+    by_entity = {str(key): rows.to_dicts() for (key,), rows in newest.group_by("subject_id", maintain_order=True)}
     aliases = snapshot.by_ids("entity_aliases", entities["id"], ["entity_id", "alias_name"], key="entity_id")
     names = dict(aliases.group_by("entity_id").agg(pl.col("alias_name").unique().sort()).iter_rows())
     for entity in entities.to_dicts():
         others = [name for name in names.get(entity["id"], ()) if name != entity["name"]]
         yield entity, by_entity.get(entity["id"], []), others
-
-
-def _sorted(facts: pl.DataFrame) -> pl.DataFrame:
-    return facts.sort("valid_from", "id", descending=[True, False], nulls_last=True)
 
 
 def _page(

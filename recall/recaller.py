@@ -80,11 +80,7 @@ def _tables(is_past: bool, is_walked: bool, is_weighed: bool) -> tuple[str, ...]
 
 
 class Recaller:
-    """Answers questions about one namespace. Sees new commits at once.
-
-    With a `snapshot` it answers from that state, and from no later one. When the namespace is re-embedded, it embeds
-    the next questions with the new model.
-    """
+    """Answers questions about one namespace from its newest state, or with a `snapshot` from that state alone."""
 
     def __init__(
         self,
@@ -125,9 +121,8 @@ class Recaller:
     ) -> Recaller:
         """Open a namespace; by default with the embedding model of its vectors.
 
-        Maintenance reads with `is_logged=False`, so that it makes nothing look used (T27). With `commit` the state
-        after that one answers, with the model of its vectors, whatever is written later; raises `UnknownName` where
-        there is none.
+        Maintenance reads with `is_logged=False` (T27). With `commit` the state after that one answers, whatever is
+        written later; raises `UnknownName` where there is none.
         """
         store = Store.open(uri, namespace)
         seen = store.snapshot(commit=commit)
@@ -156,11 +151,9 @@ class Recaller:
         also: Sequence[str] = (),
         over_time: bool = False,
     ) -> list[Recollection]:
-        """The answers to these queries, in their order, from one state; for the arguments see
-        `slowwave.integrations.python_api`.
+        """The answers to these queries, in their order, from one state; see `slowwave.integrations.python_api`.
 
-        All are embedded in one call and compared with all facts in one product. They may take so many times
-        `recall_timeout_ms` as there are queries, and where that is over none has an answer.
+        They may take so many times `recall_timeout_ms` as there are queries; where that is over none has an answer.
         """
         check_wordings(also)
         settings = self._walking(graph)

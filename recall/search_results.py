@@ -1,6 +1,4 @@
-"""From what search compared to an answer: the order of facts (`recall.order`), their names and provenance,
-and passages.
-"""
+"""From what search compared to an answer: the order of facts, their names and provenance, and passages."""
 
 from __future__ import annotations
 
@@ -17,7 +15,6 @@ from slowwave.common.text import FORGOTTEN
 from slowwave.common.types import Passage, RecalledFact
 from slowwave.common.validity import Moment
 from slowwave.common.words import stems
-from slowwave.reading.filters.durability import only_small_talk
 from storage.residents import Row
 from storage.warm import Tables
 
@@ -109,10 +106,7 @@ def _elsewhere(question: str, scopes: Mapping[str, str | None]) -> set[str]:
 
 
 def _along_named(found: Ranked, walk: Walk, question: str) -> Walk:
-    """The walk, in which what a relation named in the question led to counts in full.
-
-    "Where does Pixel's owner work?" names the relation works_at, so where the owner works is asked for.
-    """
+    """The walk; what a relation led to that the question names ("where does she work": works_at) counts in full."""
     words = stems(question)
     relations = {name: found.facts[name]["predicate"] or "" for name in walk if name in found.facts}
     named = {name for name, relation in relations.items() if words & stems(relation.replace("_", " "))}
@@ -121,14 +115,12 @@ def _along_named(found: Ranked, walk: Walk, question: str) -> Walk:
 
 def _of_period(found: Ranked, period: Period) -> set[str]:
     """The facts of the period that a question names: said or begun in it, or a relation that held at a time in it."""
-    return {name for name, row in found.facts.items() if _is_of(row, period)}
-
-
-def _is_of(row: Row, period: Period) -> bool:
-    if any(period.covers(row[column]) for column in FACT_TIMES):
-        return True
-    is_relation = row["object_id"] is not None or row["object_text"] is not None
-    return is_relation and period.meets(row["valid_from"], row["valid_to"])
+    return {
+        name
+        for name, row in found.facts.items()
+        if any(period.covers(row[column]) for column in FACT_TIMES)
+        or (not row["object_id"] is row["object_text"] is None and period.meets(row["valid_from"], row["valid_to"]))
+    }
 
 
 OTHER_SCOPE = 0.6  # what a line of another project counts where the question names one
@@ -209,8 +201,7 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
     """The best passage of each of the `limit` messages that match best, at most `MOST`, best first.
 
     None of a message that gives orders to its reader, of another scope, or from after the moment that is asked about;
-    none that says what no longer holds; none that is an assistant's small talk and shares no word with the question;
-    and none where only facts about some entities are wanted.
+    none that says what no longer holds, and none where only facts about some entities are wanted.
     """
     if question.about is not None or not limit:
         return ()
@@ -228,8 +219,7 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
     for row, text, overlap in zip(rows, texts, overlaps, strict=True):
         gone, holds = over.get(row["id"], ()), live.get(row["id"], ())
         is_stale = bool(gone) and is_covered(text, gone, STALE) and not is_covered(text, holds, STALE)
-        is_polite = row["role"] == "assistant" and not overlap and only_small_talk(text)
-        if not text.replace(FORGOTTEN, "").strip() or only_asks(text) or is_stale or is_polite:
+        if not text.replace(FORGOTTEN, "").strip() or only_asks(text) or is_stale:
             continue
         more = OVERLAP_WEIGHT * overlap
         share = OTHER_SCOPE if row["id"] in elsewhere else 1.0

@@ -40,10 +40,7 @@ log = logging.getLogger("slowwave")
 
 
 class AccessLog:
-    """Collects events and appends them to the logs in groups; outside every commit, so undo never touches them.
-
-    Where nothing `is_logged` it keeps none: what maintenance reads is not in use for that (T27).
-    """
+    """Collects events and appends them in groups, outside every commit; none where nothing `is_logged` (T27)."""
 
     def __init__(self, store: Store, *, is_logged: bool = True) -> None:
         self._store, self.is_logged = store, is_logged
@@ -51,10 +48,7 @@ class AccessLog:
         self._lock = threading.Lock()  # several threads may read through one memory
 
     def note(self, query: str, found: Sequence[RecalledFact], k: int, at: datetime) -> None:
-        """One event for a recall, per fact that it returned, with its cosine, not the fused rank (T6), and per entity.
-
-        `k` facts were asked for.
-        """
+        """Events of a recall for `k` facts: per fact with its cosine, not the fused rank (T6), and per entity."""
         self._add(QUERIES, query, at, [{"query": readable(query), "k": k}])
         self._note_facts({fact.id: fact.cosine for fact in found}, query, at)
         ends = dict.fromkeys(end for fact in found for end in (fact.subject_id, fact.object_id) if end)
@@ -118,10 +112,7 @@ _PAIR = ("a_id", "b_id", "count", "last_at")
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """All entities with what reads left behind about each and about each two.
-
-    `rows`: id, status, created_at, ENTITY_USAGE and degree; `pairs`: a_id, b_id, count, last_at, each two once.
-    """
+    """`rows`: id, status, created_at, ENTITY_USAGE and degree; `pairs`: a_id, b_id, count, last_at, each two once."""
 
     rows: pl.DataFrame
     pairs: pl.DataFrame
@@ -129,9 +120,8 @@ class Known:
     def factors(self, ids: Iterable[str], now: datetime, settings: LimbicSettings = USUAL) -> pl.DataFrame:
         """(id, *FACTORS, limbic) of these entities beside each other, without unknown ones (S0-26).
 
-        Each column is the factor itself, by the usual settings: 1 + 0.5 × importance in [1, 1.69], recency in [0.1, 1],
-        1 + 0.01 × company ≥ 1, status in [0.5, 1], 1 where it is unknown; `limbic` is their product. Where nothing was
-        ever read and all entities are of one age, all have the same factor, and no order changes.
+        By the usual settings: 1 + 0.5 × importance in [1, 1.69], recency in [0.1, 1], 1 + 0.01 × company ≥ 1, status in
+        [0.5, 1], 1 where it is unknown; `limbic` is their product.
         """
         wanted = pl.DataFrame({"id": pl.Series(sorted(set(ids)), dtype=pl.String)})
         ranked = self.rows.join(wanted, on="id", how="semi", maintain_order="left")
@@ -194,10 +184,9 @@ async def _whole(tables: Tables, name: str, columns: Sequence[str]) -> pl.DataFr
 def fact_factors(
     ends: Iterable[tuple[str, str | None, str | None]], entities: pl.DataFrame
 ) -> dict[str, dict[str, float]]:
-    """The factors of facts (id, subject, object): of the end that weighs more, else of the subject.
+    """The factors of facts (id, subject, object): of the end that weighs more; 1 without a known end.
 
-    A mean would make a fact about what is read every day lose by naming something rare, which says more, not less. A
-    fact without a known end has factors of 1.
+    A mean would make a fact about what is read every day lose by naming something rare, which says more, not less.
     """
     known = {row["id"]: row for row in entities.iter_rows(named=True)}
     found = {}
@@ -217,8 +206,7 @@ RANK_CONSTANT = 60
 def fuse_ranks(orders: Sequence[Sequence[str]], k: int = RANK_CONSTANT) -> dict[str, float]:
     """Every id of the orders → Σ 1 / (k + rank) over those that name it, ranks from 1; best first, ties by id.
 
-    An order counts an id once, where it comes first. Scores are ranks, no similarities: nothing may compare them with a
-    cosine (T6).
+    Scores are ranks, no similarities: nothing may compare them with a cosine (T6).
     """
     scores: dict[str, float] = {}
     for order in orders:
@@ -236,9 +224,8 @@ TEXT_FLOOR, TEXT_SPAN = 0.2, 0.6
 def base_scores(cosines: Mapping[str, float], by_words: Sequence[str], k: int = RANK_CONSTANT) -> dict[str, float]:
     """How well each candidate fits by itself, in [0, 1], in the order of their fused ranks.
 
-    `cosines` are the hits by meaning, best first, `by_words` those by words. A hit by meaning has its cosine, at least
-    0; one by words alone 0.2 + 0.6 × where its fused rank lies between the worst and the best of all candidates; where
-    all are equal, it is the best.
+    `cosines` are the hits by meaning, `by_words` those by words, best first. A hit by meaning has its cosine, at least
+    0; one by words alone 0.2 + 0.6 × where its fused rank lies between the worst and the best.
     """
     ranks = fuse_ranks([list(cosines), by_words], k=k)
     low, high = min(ranks.values(), default=0.0), max(ranks.values(), default=0.0)

@@ -250,10 +250,8 @@ class Drafting(Transaction):
         return {
             "id": timed_id("p", self.now, key, hash_of(basis), self.run_id),
             "action": what.action,
-            "title": mine.title or words.title,
-            "reason": words.reason,
-            "subject_id": words.subject_id,
-            "subject": words.subject,
+            **words,
+            "title": mine.title or words["title"],
             "state": "pending",
             "risks": list(dict.fromkeys((*risks, *mine.risks))),
             "proposed_by": what.proposed_by,

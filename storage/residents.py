@@ -223,8 +223,10 @@ class Resident:
             return pl.Series(name, self.values(name, places), self._kinds[name])
         vectors = self.vectors(places)
         whole = pl.Series(name, vectors, self._kinds[name]) if len(places) else pl.Series(name, [], self._kinds[name])
-        is_there = pl.Series("there", vectors.any(axis=1)) if len(places) else pl.Series("there", [], pl.Boolean)
-        return pl.select(pl.when(is_there).then(whole).alias(name))[name]
+        is_there = vectors.any(axis=1)
+        if is_there.all():
+            return whole
+        return pl.select(pl.when(pl.Series(is_there)).then(whole).alias(name))[name]
 
     def rows(self, places: Offsets, columns: Sequence[str]) -> Sequence[Row]:
         """The rows at these places: these columns, and perhaps others."""
@@ -390,7 +392,8 @@ def _live(part: Part, gone: Mask | None) -> pl.DataFrame:
 def _matrix(vectors: pl.Series, dims: int) -> Vectors:
     """(n, d) of a column of vectors, zeros where there is none."""
     rows = np.zeros((len(vectors), dims), np.float32)
-    there = vectors.is_not_null().to_numpy()
+    arrays = vectors.to_arrow()
+    there = arrays.is_valid().to_numpy(zero_copy_only=False)
     if there.any():
-        rows[there] = vectors.drop_nulls().to_numpy().astype(np.float32, copy=False).reshape(-1, dims)
+        rows[there] = arrays.flatten().to_numpy(zero_copy_only=False).reshape(-1, dims)
     return np.nan_to_num(rows)

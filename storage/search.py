@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -55,12 +55,13 @@ def nearest(reading: Reading, name: str, vectors: np.ndarray, k: int, where: str
 
 def nearest_in_memory(resident: Resident, vectors: np.ndarray, k: int, where: Condition) -> pl.DataFrame:
     """`nearest` of a table in memory: FOUND without numbers, best first."""
-    parts = [pl.DataFrame(schema=FOUND)]
+    found = list[tuple[int, str, None, float]]()
     for query, vector in enumerate(vectors):
         places, cosines = resident.nearest(vector, k, where)
-        found = {"query": [query] * len(places), "id": resident.values("id", places), "cosine": cosines}
-        parts.append(pl.DataFrame(found).with_columns(pl.lit(None).alias(ROW)).select(*FOUND).cast(pl.Schema(FOUND)))
-    return pl.concat(parts)
+        found += (
+            (query, id_, None, cosine) for id_, cosine in zip(resident.values("id", places), cosines, strict=True)
+        )
+    return pl.DataFrame(found, schema=FOUND, orient="row")
 
 
 def nearest_in(reading: Reading, name: str, where: str | None = None) -> Nearest:
@@ -91,14 +92,19 @@ def by_scope(
 ) -> pl.DataFrame:
     """What `search(places, where)` finds within the scope of each question, with `query` the place in `scopes`."""
     parts = [pl.DataFrame(schema=schema)]
+    for places, inside in scopes_of(scopes, where):
+        found = search(places, inside)
+        rows = pl.Series(places, dtype=pl.UInt32)
+        parts.append(found.with_columns(query=rows.gather(found["query"])))
+    return parts[0] if len(parts) == 1 else pl.concat(parts).sort("query", maintain_order=True)
+
+
+def scopes_of(scopes: pl.Series, where: str) -> Iterator[tuple[np.ndarray, str]]:
+    """The places of each scope, and the condition of the rows in it."""
     named = np.array(scopes.to_list(), dtype=object)
     for scope in dict.fromkeys(named):
         inside = "scope IS NULL" if scope is None else f"scope = {quoted(str(scope))}"
-        places = np.flatnonzero(named == scope)
-        found = search(places, f"({where}) AND {inside}")
-        rows = pl.Series(places, dtype=pl.UInt32)
-        parts.append(found.with_columns(query=rows.gather(found["query"])))
-    return pl.concat(parts).sort("query", maintain_order=True)
+        yield np.flatnonzero(named == scope), f"({where}) AND {inside}"
 
 
 def near_rows(

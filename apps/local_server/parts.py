@@ -1,7 +1,7 @@
 """The two processes of a local server. Each holds the lock of its file while it lives, however it ends.
 
-A command becomes the process: it takes the lock, which survives `exec`, and then turns into Prefect's server or worker.
-So `slowwave up`, systemd and launchd start the same, and a file that a dead process left stands in nobody's way.
+A command takes the lock, which survives `exec`, and then turns into Prefect's server or worker: `slowwave up`, systemd
+and launchd start the same.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def has_worker(setup: Setup) -> bool:
 def call(setup: Setup, path: str, body: Mapping[str, Any] | None = None, method: str = "") -> Any:
     """What the server answers, parsed; raises `OSError` where it does not, or with another status than 2xx.
 
-    With SQLite a busy server says 503: it is asked again. Only our own server gets the password.
+    A busy server (503) is asked again. Only our own server gets the password.
     """
     data = None if body is None else json.dumps(body).encode()
     headers = {"content-type": "application/json"}
@@ -146,9 +146,8 @@ def _take(file: IO[str], lock: int = fcntl.LOCK_EX) -> bool:
 def start_all(setup: Setup) -> bool:
     """Start what is not up, and wait until the worker takes runs; whether anything was started.
 
-    What was up gets the deployments of the settings that count now. Raises where
-    something else listens on the port, where what is up was asked for something else or is of another Prefect, and
-    where a part does not start: with the end of its log, after which nothing is left of what this call started.
+    What was up gets the deployments of the settings that count now. Raises where something else listens on the port,
+    where what is up has other options, and where a part does not start: nothing is left then of what this call started.
     """
     setup.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (setup.folder / "starting.lock").open("a", encoding="utf-8") as file:

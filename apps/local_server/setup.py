@@ -35,10 +35,7 @@ SERVER_PASSWORD, CLIENT_PASSWORD = "PREFECT_SERVER_API_AUTH_STRING", "PREFECT_AP
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Which memory, which folders are read every hour, and where the server listens.
-
-    `store` is absolute or an address, and so are the folders in `watched`: its processes work elsewhere.
-    """
+    """Which memory, which folders are read every hour, and where the server listens; its paths are absolute."""
 
     store: str
     namespace: str = "default"
@@ -151,10 +148,7 @@ _NO_MODEL: Mapping[str, Any] = {}
 
 
 def deployments_of(setup: Setup, place: Place) -> dict[str, Any]:
-    """The contents of a prefect.yaml whose deployments work on this memory with these settings, from any folder.
-
-    Flows run in the folder of the project, in a checkout or in the installed package.
-    """
+    """The contents of a prefect.yaml whose deployments work on this memory with these settings, from any folder."""
     project = project_folder()
     found: dict[str, Any] = yaml.safe_load((project / "prefect.yaml").read_text(encoding="utf-8"))
     found.pop("definitions", None)  # their anchors were resolved
@@ -207,18 +201,13 @@ def _placed(value: Any, store: str, inbox: str) -> Any:
 def _changed(place: Place, name: str) -> dict[str, Any]:
     """The settings of a flow that are not its defaults, as its form takes them: what `slowwave NAME` would use here."""
     settings = place.settings
+    nightly = nightly_settings(place, _NO_MODEL)
     made: dict[str, Group] = {
-        "ingest": settings.ingest,
         "inbox": settings.ingest,
-        "steward": settings.steward,
-        "sleep": nightly_settings(place, _NO_MODEL),
-        "consolidate": settings.consolidate,
-        "decay": settings.decay,
-        "communities": settings.communities,
+        "sleep": nightly,
         "upkeep": settings.retention,
-        "report": settings.report,
         "backfill": backfill_settings(place, _NO_MODEL),
-        "fleet": FleetSettings(**settings.fleet.model_dump(), sleep=nightly_settings(place, _NO_MODEL)),
-        "reembed": settings.reembed,
+        "fleet": FleetSettings(**settings.fleet.model_dump(), sleep=nightly),
     }
-    return made[name].model_dump(mode="json", exclude_defaults=True) if name in made else {}
+    own: Group | None = made.get(name) or getattr(settings, name, None)
+    return {} if own is None else own.model_dump(mode="json", exclude_defaults=True)

@@ -1,12 +1,11 @@
-"""Asking the person: a change waits as a proposal until a person answers a form.
+"""Asking the person: a change waits as a proposal until a person answers a form, which the user of the client sees.
 
-The form goes to the user of the client (elicitation). An agent has no tool that says yes; a client that cannot
-ask its person leaves the proposal waiting for the other doors.
+An agent has no tool that says yes; where its client cannot ask, the proposal waits for the other doors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -17,13 +16,13 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from recall.context import inert
 from recall.entities import exact_row
-from recall.entity_review import observations_of
 from recall.facts import ALL, stored
 from recall.proposals import OPEN, Proposal, list_proposals, proposal_named, summary_of
+from recall.report import observations_of
 from slowwave.common.errors import Refused, UnusableInput
 from slowwave.common.lexicon.labels import canonical_type
 from slowwave.integrations.python_api import OpenMemory
-from slowwave.review.proposals import Door, Person
+from slowwave.review.proposals import Door, Person, named_observations, observations_in
 
 from .tools import Agent, inert_text, memory_of
 
@@ -88,10 +87,7 @@ def _diff(memory: OpenMemory, proposal: Proposal) -> list[str]:
 
 
 def settled(ctx: Agent, proposal: Proposal, answer: ElicitationResult[Decision]) -> Proposal:
-    """The proposal after the person's decision was carried out; one that was approved for later is carried out now.
-
-    Without an answer of a person it stays as it is.
-    """
+    """The proposal after the decision of the person, or one that was approved for later, was carried out."""
     memory = memory_of(ctx)
     form: Any = answer.data if isinstance(answer, AcceptedElicitation) else None
     if isinstance(form, Decision) and proposal.state == "pending":
@@ -103,7 +99,7 @@ def settled(ctx: Agent, proposal: Proposal, answer: ElicitationResult[Decision])
 
 
 def _decide(memory: OpenMemory, id_: str, decision: Literal["approve", "reject"], person: Person, note: str) -> None:
-    from tasks.people.review_runs import decide
+    from tasks.people.review import decide
 
     decide(memory.place.run("review"), [id_], decision, person, note)
 
@@ -156,18 +152,24 @@ def deletion_of(memory: OpenMemory, name: str, observations: Sequence[str]) -> P
     snapshot = memory.snapshot
     entity: str = exact_row(snapshot, name)["id"]
     live = _live(snapshot, entity)
+    if done := _done_before(snapshot, "delete", entity, live, [("", observations)]):
+        return done
     ids = _ids(live, observations)
-    if not {*ids} & {*live}:
-        for each in _done(snapshot, "delete", entity):
-            known = each.ask.get("observations", [])
-            if {*_ids(_contents(snapshot, known), observations)} == {*known}:
-                return each
     return propose_deletion(memory.place.run("propose"), entity, ids, reason="An agent asked for it.")
 
 
-def _done(snapshot: Snapshot, action: str, entity: str) -> Iterator[Proposal]:
-    """What was carried out about an entity, the latest first."""
-    return reversed(list_proposals(snapshot, "applied", action=action, entity=entity))
+def _done_before(
+    snapshot: Snapshot, action: str, entity: str, live: Mapping[str, str], wanted: Sequence[tuple[str, Sequence[str]]]
+) -> Proposal | None:
+    """The last proposal about an entity that did just this: observations by new entity; None while one is live."""
+    if {fact for _, observations in wanted for fact in _ids(live, observations)} & {*live}:
+        return None
+    for each in reversed(list_proposals(snapshot, "applied", action=action, entity=entity)):
+        known = _contents(snapshot, observations_in(each.ask))
+        meant = {(name, fact) for name, observations in wanted for fact in _ids(known, observations)}
+        if meant == {*named_observations(each.ask)}:
+            return each
+    return None
 
 
 def _live(snapshot: Snapshot, entity: str) -> dict[str, str]:
@@ -206,7 +208,7 @@ def split_of(
     Raises as `deletion_of`, `UnusableInput` for a plan that cannot be, and `Refused` for one that grew stale (T49).
     """
     from slowwave.review.split_plan import plan_hash
-    from tasks.people.splitting import propose_split
+    from tasks.people.review import propose_split
 
     snapshot = memory.snapshot
     entity = exact_row(snapshot, name)
@@ -215,11 +217,9 @@ def split_of(
             f"{parent_name} is not what is split.", "New entities belong to the one that they come from; leave it out."
         )
     live = _live(snapshot, entity["id"])
+    if done := _done_before(snapshot, "split", entity["id"], live, [(name, known) for name, _, known in requests]):
+        return done
     splits, now = _splits(entity["entity_type"], requests, live), plan_hash(entity, live)
-    if not {fact for split in splits for fact in split.observations} & {*live}:
-        for each in _done(snapshot, "split", entity["id"]):
-            if _is_into(snapshot, each, entity["entity_type"], requests):
-                return each
     if made_for not in (None, now):
         raise Refused(
             f"Something else is known of {entity['name']} since the plan was made.",
@@ -239,27 +239,14 @@ def _splits(parent_type: str, requests: Sequence[SplitRequest], live: Mapping[st
     ]
 
 
-def _is_into(snapshot: Snapshot, proposal: Proposal, parent_type: str, requests: Sequence[SplitRequest]) -> bool:
-    """Whether a split is exactly the requested one."""
-    from slowwave.review.split_plan import splits_of
-
-    made = splits_of(proposal.ask)
-    contents = _contents(snapshot, [fact for split in made for fact in split.observations])
-    return _shape(made) == _shape(_splits(parent_type, requests, contents))
-
-
-def _shape(splits: Sequence[SplitPart]) -> set[tuple[str, str | None, frozenset[str]]]:
-    return {(each.name, each.entity_type, frozenset(each.observations)) for each in splits}
-
-
 def split_numbers(memory: OpenMemory, proposal: Proposal) -> dict[str, Any]:
     """The numbers of a split, done or proposed (S0-14); the remaining observations are counted now."""
-    from tasks.people.splitting import split_done
+    from slowwave.review.split_plan import splits_of
 
-    done = split_done(memory.snapshot, memory.place.run("look"), proposal)
-    numbers = done.as_json()
-    names = ("new_entities", "moved_observations", "relations_created", "original_observations_remaining")
-    moving = 0 if proposal.state == "applied" else done.moved_observations
-    return {name: numbers[name] for name in names} | {
-        "original_observations_remaining": done.original_observations_remaining - moving
-    }
+    splits = splits_of(proposal.ask)
+    moved = sum(len(each.observations) for each in splits)
+    left = len(_live(memory.snapshot, proposal.subject_id)) - (0 if proposal.state == "applied" else moved)
+    return {
+        "new_entities": [each.name for each in splits], "moved_observations": moved,
+        "relations_created": 2 * len(splits), "original_observations_remaining": left,
+    }  # fmt: skip

@@ -210,8 +210,8 @@ def _content(file: Path) -> str:
 class OneToken:
     """Lets in whoever shows the token (`TokenVerifier` of the SDK).
 
-    Wrong tokens are answered one after another, each `pause_s` seconds after the one before and at most `most_s` late,
-    so that guessing takes time however many connections guess. The right token never waits.
+    Wrong tokens are answered one after another, `pause_s` apart and at most `most_s` late, however many connections
+    guess.
     """
 
     def __init__(self, token: str, *, pause_s: float = 0.5, most_s: float = 30.0) -> None:

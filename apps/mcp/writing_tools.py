@@ -242,7 +242,7 @@ def find_duplicate_observations(
 @tool("Find split candidates", "reads")
 def find_split_candidates(ctx: Agent) -> Document:
     """Entities that hold more observations than their type should, of several topics: the first stage of a split."""
-    from recall.entity_review import find_split_candidates as find
+    from recall.report import find_split_candidates as find
 
     memory = memory_of(ctx)
     found = find(memory.snapshot, memory.place.settings.split, datetime.now(UTC))
@@ -252,11 +252,11 @@ def find_split_candidates(ctx: Agent) -> Document:
 @tool("Analyze an entity", "reads")
 def analyze_entity_split(ctx: Agent, entity_name: EntityName) -> Document:
     """How full an entity is, and which topics its observations are about: the second stage of a split."""
-    from recall.entity_review import analyze_split
+    from recall.report import analyze_split
 
     memory = memory_of(ctx)
     analysis = analyze_split(memory.snapshot, memory.place.settings.split, datetime.now(UTC), entity_name)
-    document: Document = worded(analysis.as_json(), memory.place.locale)
+    document: Document = worded(analysis, memory.place.locale)
     return document
 
 
@@ -266,7 +266,7 @@ def propose_entity_split_tool(ctx: Agent, entity_name: EntityName) -> Document:
 
     Show `suggested_splits` to your person, change them as they wish, and give them to `execute_entity_split_tool`.
     """
-    from recall.entity_review import suggest_split
+    from recall.report import suggest_split
 
     memory = memory_of(ctx)
     suggestion = suggest_split(memory.snapshot, memory.place.settings.split, datetime.now(UTC), entity_name)

@@ -1,8 +1,7 @@
 """Who may see the page, and what a request may send.
 
-Whoever shows the token may see it, or the cookie that the login gave for it, from a page of this server. A browser
-sends its cookie with whatever any page asks for. So requests must name the server as it is called (a name cannot be
-rebound to it), and a change that rests on the cookie must come from a page of this very address.
+Whoever shows the token, or from a page of this server the cookie of a login. A browser sends its cookie with whatever
+any page asks for: so requests must name the server as it is called, and a change must come from a page of this address.
 """
 
 from __future__ import annotations
@@ -153,10 +152,7 @@ class LoginCodes:
 
 
 class Access:
-    """Lets in requests that may come in, and answers the others; MCP has a check of its own for its token.
-
-    `login` makes the page that asks for the token, from a request, where to go then, and what was wrong.
-    """
+    """Lets in requests that may come in; MCP has a check of its own. `login` makes the page that asks for the token."""
 
     def __init__(
         self, app: ASGIApp, *, verifier: OneToken, names: TransportSecuritySettings,

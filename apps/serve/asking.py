@@ -16,7 +16,7 @@ from recall.facts import facts_about
 from recall.order import UNLIKELY, is_weak
 from recall.overview import costs_by_day, list_runs, stats
 from slowwave.common.errors import SlowwaveError, TookTooLong, UnknownName, UnusableInput
-from slowwave.common.types import NOTHING_KNOWN, Entity, RecalledFact, Reply, Story
+from slowwave.common.types import NOTHING_KNOWN, Entity, RecalledFact, Reply
 from slowwave.common.types.stories import sections_of
 from slowwave.common.validity import Moment, live_sql
 from storage.rows import quoted
@@ -95,12 +95,8 @@ def why(site: Site, request: Request, values: Values) -> Response:
     """The story of the row that the address names."""
     story = site.browsing.why(request.path_params["id"])
     sections = sections_of(story, site.place.locale)
-    return site.page(request, "why.html", story=story, sections=sections, entity=_entity_of(story))
-
-
-def _entity_of(story: Story) -> str:
-    """The entity that a row is, or is about."""
-    return story.id if story.kind == "entities" else str(story.columns.get("subject_id") or "")
+    entity = story.id if story.kind == "entities" else str(story.columns.get("subject_id") or "")
+    return site.page(request, "why.html", story=story, sections=sections, entity=entity)
 
 
 def message(site: Site, request: Request, values: Values) -> Response:

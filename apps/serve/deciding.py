@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Any, cast, get_args
 
 from starlette.requests import Request
@@ -26,8 +27,7 @@ from slowwave.common.errors import UndoRefused, UnknownName, UnusableInput
 from slowwave.common.types.stories import Line, changed_lines
 from slowwave.review.proposals import Person, renamed, without
 from tasks.people.reporting import take_back
-from tasks.people.review import Choice, DecidedProposal
-from tasks.people.review_runs import decide, modified, what_to_do, with_ways_on
+from tasks.people.review import Choice, DecidedProposal, decide, modified, what_to_do
 
 from .access import Values, flag, text
 from .site import Site
@@ -44,7 +44,7 @@ def runs_listed(site: Site, request: Request, values: Values) -> Response:
     """The last night, what each of its phases did, and all runs, the newest first."""
     runs = list_runs(site.snapshot, RUNS)
     night = next((n for n, run in enumerate(runs) if run["flow"] == NIGHT and not run["depth"]), None)
-    parts = [] if night is None else runs[night : night + 1 + _parts_after(runs, night)]
+    parts = [] if night is None else [runs[night], *takewhile(lambda run: run["depth"], runs[night + 1 :])]
     done = [(run, _changes(site, run)) for run in parts[1:] if run["commits"]]
     undone = text(values, "undone")
     if undone and run_record(site.snapshot, undone)["state"] != "undone":
@@ -52,11 +52,6 @@ def runs_listed(site: Site, request: Request, values: Values) -> Response:
     return site.page(
         request, "runs.html", runs=runs, night=parts[0] if parts else None, phases=done, undone=undone,
     )  # fmt: skip
-
-
-def _parts_after(runs: list[dict[str, Any]], place: int) -> int:
-    """How many of the runs that follow are parts of this one."""
-    return next((n for n, run in enumerate(runs[place + 1 :]) if not run["depth"]), len(runs) - place - 1)
 
 
 def one_run(site: Site, request: Request, values: Values) -> Response:
@@ -189,8 +184,7 @@ def _choice(text: str) -> Choice:
 
 def _decide(site: Site, id: str, choice: Choice, by: str, note: str) -> tuple[str, Sequence[DecidedProposal]]:
     run = site.place.run("review")
-    done = decide(run, [id], choice, Person(person_name(by.strip()), "browser"), note)
-    return run.id, with_ways_on(run, done)
+    return run.id, decide(run, [id], choice, Person(person_name(by.strip()), "browser"), note)
 
 
 def _change(

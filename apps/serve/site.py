@@ -82,26 +82,20 @@ class Site:
         )  # fmt: skip
         filters: dict[str, Callable[..., str]] = {
             "day": _day, "moment": _moment, "count": "{:,}".format, "dollars": "${:,.4f}".format,
-            "name_of": lambda path: str(path).rpartition("/")[2], "kind": self._kind,
-            "happens": date_in_words, "id_in": _id_in,
+            "name_of": lambda path: str(path).rpartition("/")[2],
+            "kind": lambda kind: shown_type(kind, self.place.locale), "happens": date_in_words, "id_in": _id_in,
         }  # fmt: skip
         made.filters |= filters
         return made
 
-    def _kind(self, entity_type: str) -> str:
-        return shown_type(entity_type, self.place.locale)
-
     def page(self, request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         """A page from its template."""
+        waiting = self.snapshot.count("proposals", "state = 'pending'") if status == 200 else 0
         shared = {
             "namespace": self.place.namespace, "uri": self.place.uri, "path": request.scope["path"], "pages": PAGES,
-            "waiting": self._waiting() if status == 200 else 0, "now": datetime.now(UTC), "is_in": status != 401,
+            "waiting": waiting, "now": datetime.now(UTC), "is_in": status != 401,
         }  # fmt: skip
         return HTMLResponse(self._templates.get_template(template).render(shared | values), status)
-
-    def _waiting(self) -> int:
-        """How many proposals wait for a person."""
-        return self.snapshot.count("proposals", "state = 'pending'")
 
     def login(self, request: Request, then: str, wrong: str) -> HTMLResponse:
         """The page that asks for the token."""

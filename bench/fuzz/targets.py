@@ -41,7 +41,7 @@ from slowwave.review.proposals import ProposalQuestion, renamed, without
 from storage.connection import check_namespace
 from tasks.ingest.reading import read_source
 from tasks.ingest.sources import find_sources
-from tasks.people.review_forms import form_of, verdicts_in
+from tasks.people.reporting import form_of, verdicts_in
 from tasks.transfer.imports import read_foreign
 
 NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)

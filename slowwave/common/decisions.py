@@ -48,3 +48,13 @@ def decision(
 def decision_frame(rows: Iterable[Row]) -> pl.DataFrame:
     """DECISIONS of these rows; columns that a row lacks are null."""
     return pl.DataFrame(list(rows), schema=dict(frames.DECISIONS))
+
+
+def each_decided(
+    action: str, measures: Mapping[str, Mapping[str, object]], reason: str, now: datetime, *, decided_by: str = "rule"
+) -> pl.DataFrame:
+    """DECISIONS: one about each of these ids, with its measures, all for one reason."""
+    return decision_frame(
+        decision(action, id_, [id_], [id_], reason, now, seen, decided_by=decided_by, key=())
+        for id_, seen in measures.items()
+    )

@@ -8,20 +8,22 @@ question.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import polars as pl
 
 from slowwave.common import frames
+from slowwave.common.decisions import Row as DecisionRow
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.records import NameQuestion
 from slowwave.common.settings import ResolveSettings
 from slowwave.common.text import MAX_NAME_BYTES, cut_bytes, digest, normalise_name, row_id
 from slowwave.reading.extraction.kinship import kin_of, read_kin
 
-from .mentions import MAX_SUMMARY_BYTES, Mentions, embed_texts, new_id
+from .mentions import MAX_SUMMARY_BYTES, Mentions, Row, embed_text, embed_texts, new_id
 from .name_joins import NOTHING_JOINED, Joined
 from .name_matching import must_differ, short_form
 
@@ -29,6 +31,9 @@ UNCLEAR_NAME = "unclear_name"
 """The action of the decision about a name with several possible meanings."""
 _JOINED = ("similar", "agreed", "spelling", "short_name", "full_name", "kin")
 COSINES = {"mention": pl.Int64(), "entity_id": pl.String(), "cosine": pl.Float64()}
+OUTCOMES = {"mention": pl.Int64(), "entity_id": pl.String(), "how": pl.String(), "cosine": pl.Float64()}
+NAMES = {"window": pl.Int64(), **dict.fromkeys(("canonical_name", "entity_id", "entity_type"), pl.String())}
+TO_EMBED = {"id": pl.String(), "text": pl.String()}
 QUESTIONS = {
     "question": pl.Int64(),
     "mention": pl.Int64(),
@@ -103,28 +108,29 @@ def plan_resolution(
     `entities` and `aliases` have at least the rows with one of `mentions.names()` and the rows that `cosines` and
     `joined` point at. `joined` may also point at the future entity of another mention, see `new_id`.
     """
-    exact = exact_matches(mentions, entities, aliases, settings)
-    unclear = joined.unclear.filter(~pl.col("mention").is_in(joined.joins["mention"].implode()))
-    astray = (pl.col("how") == "alias") & pl.col("mention").is_in(unclear["mention"].implode()) & pl.col("is_short")
-    exact = exact.join(
-        _short_aliases(exact, mentions.distinct, unclear), on="mention", how="left", maintain_order="left"
+    joins = {
+        mention: (entity, how) for mention, entity, how in frames.rows_of(joined.joins, "mention", "entity_id", "how")
+    }
+    unclear = joined.unclear.filter(~pl.col("mention").is_in(list(joins))) if len(joined.unclear) else joined.unclear
+    could = {*frames.rows_of(unclear, "mention", "entity_id")}
+    own = _new_ids(mentions.distinct)
+    outcomes, fresh = dict[int, tuple[str, str, float | None]](), []
+    for mention, entity, how in exact_matches(mentions, entities, aliases, settings).rows():
+        is_short = how == "alias" and (mention, entity) in could and entity != own[mention]
+        if entity is not None and not is_short:
+            outcomes[mention] = entity, how, None
+        elif mention in joins:
+            outcomes[mention] = (*joins[mention], None)
+        else:
+            fresh.append(mention)
+            outcomes[mention] = own[mention], "new", None
+    for mention, entity, how, cosine in _by_cosine(mentions.distinct, fresh, entities, cosines, settings):
+        outcomes[mention] = entity, how, cosine
+    rows = [(mention, *outcomes[mention]) for mention in sorted(outcomes)]
+    resolved = pl.DataFrame(rows, schema=OUTCOMES, orient="row")
+    return ResolutionPlan(
+        mentions, resolved, _questions(resolved, mentions.distinct, entities), entities, aliases, unclear
     )
-    exact = exact.with_columns(entity_id=pl.when(astray.fill_null(False)).then(None).otherwise("entity_id")).drop(
-        "is_short"
-    )
-    no_cosine = pl.lit(None, dtype=pl.Float64)
-    known = exact.filter(pl.col("entity_id").is_not_null()).with_columns(cosine=no_cosine)
-    open_ = exact.filter(pl.col("entity_id").is_null()).select("mention")
-    ruled = open_.join(joined.joins, on="mention", maintain_order="left").with_columns(cosine=no_cosine)
-    left = open_.join(ruled, on="mention", how="anti", maintain_order="left")
-    fresh = mentions.distinct.filter(pl.col("mention").is_in(left["mention"].implode())).with_columns(
-        entity_id=pl.Series(_new_ids(mentions.distinct.join(left, on="mention", how="semi")), dtype=pl.String)
-    )
-    settled = _by_cosine(fresh, entities, cosines, settings)
-    parts = [part.select(settled.columns) for part in (known, ruled)]
-    outcomes = pl.concat([*parts, settled]).sort("mention")
-    questions = _questions(outcomes, mentions.distinct, entities)
-    return ResolutionPlan(mentions, outcomes, questions, entities, aliases, unclear)
 
 
 def exact_matches(
@@ -135,97 +141,113 @@ def exact_matches(
     An alias or name of the same type counts, else, unless settings are strict, the only one of another type. The name
     of a merged entity means the entity it was merged into (T25).
     """
-    by_alias = aliases.rename({"alias_name": "canonical_name"}).select("canonical_name", "entity_type", "entity_id")
-    known_entities = frames.conform(entities, frames.ENTITIES)
-    by_name = known_entities.select("canonical_name", "entity_type", entity_id=pl.coalesce("merged_into", "id"))
-    other = (
-        pl.concat([by_alias, by_name])
-        .group_by("canonical_name")
-        .agg(other_type=pl.col("entity_id").min(), owners=pl.col("entity_id").n_unique())
-        .filter((pl.col("owners") == 1) & (not settings.type_strict))
+    aliased = frames.rows_of(aliases, "alias_name", "entity_type", "entity_id")
+    stored = (
+        frames.conform(entities, frames.ENTITIES).select("canonical_name", "entity_type", "merged_into", "id").rows()
     )
-    hits = mentions.distinct.select("mention", "canonical_name", "entity_type")
-    for how, known in (("alias", by_alias), ("name", by_name)):
-        first = known.group_by("canonical_name", "entity_type").agg(pl.col("entity_id").min().alias(how))
-        hits = hits.join(first, on=["canonical_name", "entity_type"], how="left", maintain_order="left")
-    hits = hits.join(other, on="canonical_name", how="left", maintain_order="left")
-    ways = ("alias", "name", "other_type")
-    first_way = pl.coalesce(*[pl.when(pl.col(way).is_not_null()).then(pl.lit(way)) for way in ways])
-    return hits.select("mention", entity_id=pl.coalesce(*ways), how=first_way)
+    named = [(known, kind, heir or id_) for known, kind, heir, id_ in stored]
+    alias, name, owners = _least(aliased), _least(named), dict[str, set[str]]()
+    for known, _, entity in (*aliased, *named):
+        owners.setdefault(known, set()).add(entity)
+    hits: list[tuple[int, str | None, str | None]] = []
+    for mention, called, kind in frames.rows_of(mentions.distinct, "mention", "canonical_name", "entity_type"):
+        own, others = (called, kind), owners.get(called, ())
+        if own in alias:
+            hits.append((mention, alias[own], "alias"))
+        elif own in name:
+            hits.append((mention, name[own], "name"))
+        elif len(others) == 1 and not settings.type_strict:
+            hits.append((mention, min(others), "other_type"))
+        else:
+            hits.append((mention, None, None))
+    return pl.DataFrame(hits, schema={"mention": pl.Int64, "entity_id": pl.String, "how": pl.String}, orient="row")
 
 
-def _short_aliases(exact: pl.DataFrame, distinct: pl.DataFrame, unclear: pl.DataFrame) -> pl.DataFrame:
-    """(mention, is_short): names that are an alias of one possible meaning, and no entity's own name."""
-    both = exact.join(distinct.select("mention", "canonical_name", "entity_type"), on="mention")
-    own = pl.Series(_new_ids(both), dtype=pl.String)
-    named = both.join(unclear, on=["mention", "entity_id"], how="semi").select("mention")
-    return both.select("mention", is_short=(pl.col("entity_id") != own)).join(named, on="mention", how="semi")
+def _least(rows: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str], str]:
+    """The first id of each name and type."""
+    found: dict[tuple[str, str], str] = {}
+    for name, kind, id_ in rows:
+        found[name, kind] = min(id_, found.get((name, kind), id_))
+    return found
 
 
 def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> Resolution:
     """The rows of a plan once its questions are answered; a question without an answer is a no (S2-07)."""
-    yes = [question for question, same in answers.items() if same]
-    agreed = plan.questions.filter(pl.col("question").is_in(yes))["mention"].to_list()
-    is_question = pl.col("how") == "ask"
-    outcomes = plan.outcomes.with_columns(
-        how=pl.when(is_question & pl.col("mention").is_in(agreed))
-        .then(pl.lit("agreed"))
-        .when(is_question)
-        .then(pl.lit("new"))
-        .otherwise("how")
-    )
-    resolved = _final_ids(outcomes, plan.mentions.distinct)
-    mentioned = plan.mentions.distinct.join(resolved, on="mention", maintain_order="left")
-    met = frames.conform(plan.entities, frames.ENTITIES).join(
-        mentioned.select(id="entity_id"), on="id", how="semi", maintain_order="left"
-    )
+    asked = dict(frames.rows_of(plan.questions, "mention", "question"))
+    own = _new_ids(plan.mentions.distinct)
+    outcomes = {
+        mention: {"entity_id": entity, "how": _answered(how, answers.get(asked.get(mention, -1))), "cosine": cosine}
+        for mention, entity, how, cosine in plan.outcomes.rows()
+    }
+    mentioned = [{**row, **outcomes[row["mention"]]} for row in plan.mentions.distinct.to_dicts()]
+    meant = {own[row["mention"]]: row["entity_id"] for row in mentioned if row["how"] != "new"}
+    for row in mentioned:
+        row["entity_id"] = _final_id(own[row["mention"]] if row["how"] == "new" else row["entity_id"], meant)
+    resolved = {row["mention"]: row["entity_id"] for row in mentioned}
+    met = frames.conform(plan.entities, frames.ENTITIES)
+    met = met.filter(pl.col("id").is_in(list(resolved.values()))) if len(met) else met
     entities = _entity_rows(mentioned, plan.entities)
-    aliases = _alias_rows(mentioned, plan.aliases, plan.entities)
-    types = pl.concat([plan.entities.select("id", "entity_type"), entities.select("id", "entity_type")]).unique("id")
-    links = plan.mentions.links.join(resolved.select("mention", "entity_id"), on="mention", maintain_order="left")
-    names = (
-        _by_window(links, plan.unclear)
-        .join(types.rename({"id": "entity_id"}), on="entity_id", how="left", maintain_order="left")
-        .select("window", "canonical_name", "entity_id", "entity_type")
+    types = dict(frames.rows_of(entities, "id", "entity_type")) | dict(
+        frames.rows_of(plan.entities, "id", "entity_type")
     )
-    counts = dict(resolved.group_by("how").len().iter_rows())
-    met_names = plan.mentions
-    counts |= {"rejected": met_names.rejected, "not_named": met_names.not_named}
+    links = [(window, name, mention, resolved[mention]) for window, name, mention in plan.mentions.links.rows()]
+    names = [(window, name, entity, types.get(entity)) for window, name, entity in _by_window(links, plan.unclear)]
+    counts = Counter(row["how"] for row in mentioned)
     return Resolution(
-        names,
+        pl.DataFrame(names, schema=NAMES, orient="row"),
         entities,
-        aliases,
+        _alias_rows(mentioned, plan.aliases, plan.entities),
         _to_embed(entities, plan.entities),
-        pl.concat([_decisions(mentioned, now), _unclear_decisions(mentioned, plan, now), revivals(met, now)]),
-        counts,
+        decision_frame(
+            [*_decisions(mentioned, now), *_unclear_decisions(mentioned, plan, now), *revival_decisions(met, now)]
+        ),
+        {**counts, "rejected": plan.mentions.rejected, "not_named": plan.mentions.not_named},
     )
 
 
-def _by_window(links: pl.DataFrame, unclear: pl.DataFrame) -> pl.DataFrame:
-    """The links; an unclear name means the entity that its own window names in full."""
-    here = links.select("window", "entity_id").unique()
-    could = links.select("window", "mention").join(unclear.rename({"entity_id": "meant"}), on="mention")
-    named = could.join(here, left_on=["window", "meant"], right_on=["window", "entity_id"], how="semi")
-    only = named.group_by("window", "mention").agg(pl.col("meant").min(), several=pl.col("meant").n_unique())
-    chosen = only.filter(pl.col("several") == 1).drop("several")
-    both = links.join(chosen, on=["window", "mention"], how="left", maintain_order="left")
-    return both.with_columns(entity_id=pl.coalesce("meant", "entity_id")).drop("meant")
+def _answered(how: str, is_same: bool | None) -> str:
+    if how != "ask":
+        return how
+    return "agreed" if is_same else "new"
 
 
-def _new_ids(fresh: pl.DataFrame) -> list[str]:
-    return [new_id(name, kind) for name, kind in fresh.select("canonical_name", "entity_type").iter_rows()]
+def _final_id(entity: str, meant: Mapping[str, str]) -> str:
+    """The entity at the end of links from new name to new name."""
+    seen = set[str]()
+    while entity in meant and entity not in seen:
+        seen.add(entity)
+        entity = meant[entity]
+    return entity
+
+
+def _by_window(links: Sequence[tuple[int, str, int, str]], unclear: pl.DataFrame) -> Iterator[tuple[int, str, str]]:
+    """(window, name, entity id) of the links; an unclear name means the entity that its own window names in full."""
+    here = {(window, entity) for window, _, _, entity in links}
+    could: dict[int, set[str]] = {}
+    for mention, entity in frames.rows_of(unclear, "mention", "entity_id"):
+        could.setdefault(mention, set()).add(entity)
+    for window, name, mention, entity in links:
+        meant = [each for each in could.get(mention, ()) if (window, each) in here]
+        yield window, name, meant[0] if len(meant) == 1 else entity
+
+
+def _new_ids(distinct: pl.DataFrame) -> dict[int, str]:
+    """The id of each mention, if it is a new entity."""
+    rows = frames.rows_of(distinct, "mention", "canonical_name", "entity_type")
+    return {mention: new_id(name, kind) for mention, name, kind in rows}
 
 
 def _by_cosine(
-    fresh: pl.DataFrame, entities: pl.DataFrame, cosines: pl.DataFrame, settings: ResolveSettings
-) -> pl.DataFrame:
+    distinct: pl.DataFrame, mentions: Sequence[int], entities: pl.DataFrame, cosines: pl.DataFrame,
+    settings: ResolveSettings,
+) -> list[tuple[int, str, str, float]]:  # fmt: skip
     """(mention, entity_id, how, cosine) of names without an exact match, by the nearest entity of the same type.
 
     An entity that was split from another is known by its whole name alone (C17).
     """
-    new = fresh.select("mention", "entity_id", how=pl.lit("new"), cosine=pl.lit(None, dtype=pl.Float64))
-    if not settings.use_embedding_resolution or cosines.is_empty() or fresh.is_empty():
-        return new
+    if not settings.use_embedding_resolution or cosines.is_empty() or not mentions:
+        return []
+    fresh = distinct.filter(pl.col("mention").is_in(mentions))
     whole = frames.conform(entities, frames.ENTITIES).filter(pl.col("parent_entity_id").is_null())
     best = (
         frames.conform(cosines, COSINES)
@@ -235,15 +257,21 @@ def _by_cosine(
         .sort(-pl.col("cosine"), "entity_id")
         .unique("mention", keep="first", maintain_order=True)
     )
-    apart = [must_differ(name, known) for name, known in best.select("canonical_name", "known").iter_rows()]
-    sure = (pl.col("cosine") >= settings.entity_similarity) & ~pl.Series("apart", apart, dtype=pl.Boolean)
-    near = best.select(
-        "mention", "entity_id", pl.when(sure).then(pl.lit("similar")).otherwise(pl.lit("ask")).alias("how"), "cosine"
-    )
-    return pl.concat([near, new.join(near, on="mention", how="anti")])
+    near = frames.rows_of(best, "mention", "entity_id", "cosine", "canonical_name", "known")
+    return [
+        (
+            mention,
+            entity,
+            "similar" if cosine >= settings.entity_similarity and not must_differ(*both) else "ask",
+            cosine,
+        )
+        for mention, entity, cosine, *both in near
+    ]
 
 
 def _questions(outcomes: pl.DataFrame, distinct: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
+    if "ask" not in outcomes["how"]:
+        return frames.empty(QUESTIONS)
     pairs = outcomes.filter(pl.col("how") == "ask").join(distinct, on="mention", maintain_order="left")
     known = entities.select(entity_id="id", known_name="name", known_summary="summary").unique(
         "entity_id", keep="first"
@@ -254,71 +282,57 @@ def _questions(outcomes: pl.DataFrame, distinct: pl.DataFrame, entities: pl.Data
     )
 
 
-def _final_ids(outcomes: pl.DataFrame, distinct: pl.DataFrame) -> pl.DataFrame:
-    """(mention, entity_id, how, cosine), with links from new name to new name followed to the end."""
-    own = dict(zip(distinct["mention"], _new_ids(distinct), strict=True))
-    rows = outcomes.select("mention", "entity_id", "how").rows()
-    meant = {own[mention]: entity for mention, entity, how in rows if how != "new"}
-    final = []
-    for mention, entity, how in rows:
-        target, seen = (own[mention] if how == "new" else entity), set[str]()
-        while target in meant and target not in seen:
-            seen.add(target)
-            target = meant[target]
-        final.append(target)
-    return outcomes.with_columns(entity_id=pl.Series(final, dtype=pl.String))
-
-
-def _entity_rows(mentioned: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
+def _entity_rows(mentioned: Sequence[Row], entities: pl.DataFrame) -> pl.DataFrame:
     """Whole rows of new entities and of entities that a mention changed."""
-    seen = (
-        mentioned.sort("last_seen_at", "mention")
-        .group_by("entity_id", maintain_order=True)
-        .agg(
-            forms="name",
-            first=pl.col("first_seen_at").min(),
-            last=pl.col("last_seen_at").max(),
-            summaries=pl.struct("summary", is_merge=pl.col("how").is_in(_JOINED)),
-        )
-    )
-    born = mentioned.filter(pl.col("how") == "new").select(
-        "canonical_name",
-        "entity_type",
-        id="entity_id",
-        status=pl.lit("active"),
-        pinned=pl.lit(False),
-        first_seen_at=pl.lit(None, dtype=frames.TIME),
-        last_seen_at=pl.lit(None, dtype=frames.TIME),
-    )
-    before = frames.conform(entities, frames.ENTITIES).filter(pl.col("merged_into").is_null())
-    rows = pl.concat([before, frames.conform(born, frames.ENTITIES)], how="diagonal").unique(
-        "id", keep="first", maintain_order=True
-    )
-    joined = rows.join(seen.rename({"entity_id": "id"}), on="id", maintain_order="left")
-    shown = [_shown(*row) for row in joined.select("name", "entity_type", "forms", "last_seen_at", "last").iter_rows()]
-    summaries = [_summary(old, met) for old, met in joined.select("summary", "summaries").iter_rows()]
-    after = joined.with_columns(
-        name=pl.when(pl.col("is_renamed").fill_null(False))
-        .then("name")
-        .otherwise(pl.Series("shown", shown, pl.String)),
-        summary=pl.Series(summaries, dtype=pl.String),
-        first_seen_at=pl.min_horizontal("first_seen_at", "first"),
-        last_seen_at=pl.max_horizontal("last_seen_at", "last"),
-        status=pl.when(pl.col("last").is_not_null() & _comes_back()).then(pl.lit("active")).otherwise("status"),
-    ).drop("forms", "first", "last", "summaries")
-    hashes = [digest(text) for text in embed_texts(after)]
-    after = after.with_columns(embed_text_hash=pl.Series(hashes, dtype=pl.String))
-    changed = ["name", "status", "summary", "first_seen_at", "last_seen_at", "embed_text_hash"]
-    same = before.select("id", *changed)
-    return after.join(same, on=["id", *changed], how="anti", nulls_equal=True, maintain_order="left")
+    before = frames.conform(entities, frames.ENTITIES)
+    known = {row["id"]: row for row in reversed(before.to_dicts()) if row["merged_into"] is None}
+    rows = dict(reversed(known.items()))
+    for row in mentioned:
+        if row["how"] == "new":
+            born = {"id": row["entity_id"], "status": "active", "pinned": False}
+            rows.setdefault(
+                born["id"],
+                dict.fromkeys(before.columns) | {name: row[name] for name in ("canonical_name", "entity_type")} | born,
+            )
+    seen: dict[str, list[Row]] = {}
+    for row in sorted(
+        mentioned, key=lambda row: (row["last_seen_at"] is not None, row["last_seen_at"], row["mention"])
+    ):
+        seen.setdefault(row["entity_id"], []).append(row)
+    after = [_seen(row, seen[id_]) for id_, row in rows.items() if id_ in seen]
+    changed = [row for row in after if row != known.get(row["id"])]
+    return pl.DataFrame(changed, schema=before.schema)
 
 
-def _shown(name: str | None, kind: str, forms: list[str], before: datetime | None, last: datetime) -> str | None:
+def _by_time(row: Row) -> tuple[bool, datetime | None, int]:
+    return row["last_seen_at"] is not None, row["last_seen_at"], row["mention"]
+
+
+def _seen(row: Row, mentions: Sequence[Row]) -> Row:
+    """The row of an entity after these mentions, the latest last."""
+    firsts = [at for at in (row["first_seen_at"], *(each["first_seen_at"] for each in mentions)) if at is not None]
+    lasts = [at for each in mentions if (at := each["last_seen_at"]) is not None]
+    last = max(lasts, default=None)
+    forms = [each["name"] for each in mentions]
+    shown = _shown(row["name"], row["entity_type"], forms, row["last_seen_at"], last)
+    after = {
+        **row,
+        "name": row["name"] if row["is_renamed"] else shown,
+        "summary": _summary(row["summary"], [(each["summary"], each["how"] in _JOINED) for each in mentions]),
+        "first_seen_at": min(firsts, default=None),
+        "last_seen_at": max([*lasts, *filter(None, [row["last_seen_at"]])], default=None),
+        "status": "active" if last is not None and row["status"] == "archived" else row["status"],
+    }
+    text = embed_text(after["canonical_name"], after["summary"], after["name"], after["is_renamed"])
+    return {**after, "embed_text_hash": digest(text)}
+
+
+def _shown(name: str | None, kind: str, forms: list[str], before: datetime | None, last: datetime | None) -> str | None:
     """The shown name: the latest form (S2-01); of a person the whole name, not a part of it and not a role."""
     for form in forms:
         is_less = kind == "person" and name is not None and _says_less(form, name)
         is_more = kind == "person" and name is not None and _says_less(name, form)
-        is_latest = name is None or before is None or last >= before
+        is_latest = name is None or before is None or (last is not None and last >= before)
         name = form if is_more or (is_latest and not is_less) else name
     return name
 
@@ -334,60 +348,62 @@ def revived(entities: pl.DataFrame) -> pl.DataFrame:
 
 def revivals(entities: pl.DataFrame, now: datetime) -> pl.DataFrame:
     """One decision for each archived entity among these mentioned ones."""
+    return decision_frame(revival_decisions(entities, now))
+
+
+def revival_decisions(entities: pl.DataFrame, now: datetime) -> list[DecisionRow]:
+    """The rows of `revivals`."""
+    if "archived" not in entities["status"]:
+        return []
     reason = "It was archived and is mentioned again."
-    return decision_frame(
+    return [
         decision("revive", id_, [id_], [id_], reason, now, {"last_seen_at": seen}, key=())
         for id_, seen in entities.filter(_comes_back()).select("id", "last_seen_at").iter_rows()
-    )
+    ]
 
 
 def _comes_back() -> pl.Expr:
     return (pl.col("status") == "archived").fill_null(False) & pl.col("merged_into").is_null()
 
 
-def _summary(old: str | None, mentions: list[dict[str, str | bool | None]]) -> str | None:
+def _summary(old: str | None, mentions: Iterable[tuple[str | None, bool]]) -> str | None:
     """The summary after these mentions: a plain mention replaces it, a merged name adds to it (S2-01, S2-08)."""
-    for mention in mentions:
-        new = mention["summary"]
+    for new, is_merge in mentions:
         if new is None:
             continue
-        new = str(new)
-        if mention["is_merge"] and old:
+        if is_merge and old:
             old = old if normalise_name(new) in normalise_name(old) else cut_bytes(f"{old}; {new}", MAX_SUMMARY_BYTES)
         else:
             old = new
     return old
 
 
-def _alias_rows(mentioned: pl.DataFrame, aliases: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
+def _alias_rows(mentioned: Sequence[Row], aliases: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
     """New names of entities as aliases, and the whole form of cut names (S2-08)."""
-    named = mentioned.select("canonical_name", "clean_name", "entity_type", "entity_id").iter_rows()
-    meant = {
-        (alias, kind): entity
-        for canonical, clean, kind, entity in named
-        for alias in (canonical, clean.lower() if len(clean.encode()) > MAX_NAME_BYTES else canonical)
-    }
+    meant = {}
+    for row in mentioned:
+        clean, canonical = row["clean_name"], row["canonical_name"]
+        for alias in (canonical, clean.lower() if len(clean.encode()) > MAX_NAME_BYTES else canonical):
+            meant[alias, row["entity_type"]] = row["entity_id"]
     kin = _kin_aliases(mentioned, aliases, entities)
-    names = [(alias, kind, entity) for (alias, kind), entity in {**meant, **kin}.items()]
-    rows = pl.DataFrame(
-        names, schema=["alias_name", "entity_type", "entity_id"], orient="row", schema_overrides=dict(frames.ALIASES)
-    )
-    new = rows.join(aliases, on=["alias_name", "entity_type", "entity_id"], how="anti", maintain_order="left")
-    before = {(alias, kind): id_ for alias, kind, id_ in aliases.select("alias_name", "entity_type", "id").iter_rows()}
-    ids = [(before.get(row[:2]) if row[:2] in kin else None) or row_id("a", *row) for row in new.iter_rows()]
-    return frames.conform(new.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.ALIASES)
+    before = {row[:2]: row for row in frames.rows_of(aliases, "alias_name", "entity_type", "entity_id", "id")}
+    stored = {row[:3] for row in frames.rows_of(aliases, "alias_name", "entity_type", "entity_id")}
+    new = [(*name, entity) for name, entity in {**meant, **kin}.items() if (*name, entity) not in stored]
+    rows = [(before[row[:2]][3] if row[:2] in kin and row[:2] in before else row_id("a", *row), *row) for row in new]
+    return pl.DataFrame(rows, schema=dict(frames.ALIASES), orient="row")
 
 
-def _kin_aliases(mentioned: pl.DataFrame, aliases: pl.DataFrame, entities: pl.DataFrame) -> dict[tuple[str, str], str]:
+def _kin_aliases(mentioned: Sequence[Row], aliases: pl.DataFrame, entities: pl.DataFrame) -> dict[tuple[str, str], str]:
     """Kin names of people with a name, where they mean one person: "my wife Anna" is "ben's wife" from now on.
 
     A later wife takes the kin name over, unless she was named before the first mention of its present bearer.
     """
-    since = dict(entities.select("id", "first_seen_at").iter_rows())
-    bearers = dict(aliases.select("alias_name", "entity_id").iter_rows())
+    since = dict(frames.rows_of(entities, "id", "first_seen_at"))
+    bearers = dict(frames.rows_of(aliases, "alias_name", "entity_id"))
     known: dict[tuple[str, str], str] = {}
-    named = mentioned.select("kin", "entity_type", "entity_id", "last_seen_at").drop_nulls("kin")
-    for known_as, kind, entity, seen in named.sort("last_seen_at", maintain_order=True).iter_rows():
+    named = [row for row in mentioned if row["kin"] is not None]
+    for row in sorted(named, key=_by_time):
+        known_as, kind, entity, seen = row["kin"], row["entity_type"], row["entity_id"], row["last_seen_at"]
         kin, met = read_kin(known_as), since.get(bearers.get(known_as, entity))
         if kin is not None and not kin.may_be_several and (met is None or seen is None or met <= seen):
             known[known_as, kind] = entity
@@ -396,12 +412,13 @@ def _kin_aliases(mentioned: pl.DataFrame, aliases: pl.DataFrame, entities: pl.Da
 
 def _to_embed(entities: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     """(id, text) of the rows with a new text to embed."""
-    known = frames.conform(before, frames.ENTITIES).select("id", "embed_text_hash")
-    stale = entities.join(known, on=["id", "embed_text_hash"], how="anti", maintain_order="left")
-    return stale.select("id", text=embed_texts(stale))
+    known = dict(frames.conform(before, frames.ENTITIES).select("id", "embed_text_hash").rows())
+    hashes = zip(entities["id"], entities["embed_text_hash"], embed_texts(entities), strict=True)
+    stale = [(id_, text) for id_, new, text in hashes if known.get(id_) != new]
+    return pl.DataFrame(stale, schema=TO_EMBED, orient="row")
 
 
-def _decisions(mentioned: pl.DataFrame, now: datetime) -> pl.DataFrame:
+def _decisions(mentioned: Sequence[Row], now: datetime) -> Iterator[DecisionRow]:
     """One decision for each name that joined an entity of another name or type."""
     reasons = {
         "similar": ("merge_entity", "rule", "{!r} is close enough in meaning to be the same {}."),
@@ -412,12 +429,10 @@ def _decisions(mentioned: pl.DataFrame, now: datetime) -> pl.DataFrame:
         "kin": ("merge_entity", "rule", "{!r} is the {} who was known by whom they belong to."),
         "other_type": ("type_conflict", "rule", "{!r} was said to be a {} but is known under another type."),
     }
-    rows = []
-    joined = mentioned.filter(pl.col("how").is_in(list(reasons)))
-    for row in joined.iter_rows(named=True):
-        action, who, sentence = reasons[row["how"]]
-        rows.append(
-            decision(
+    for row in mentioned:
+        if row["how"] in reasons:
+            action, who, sentence = reasons[row["how"]]
+            yield decision(
                 action,
                 row["entity_id"],
                 [new_id(row["canonical_name"], row["entity_type"])],
@@ -428,26 +443,23 @@ def _decisions(mentioned: pl.DataFrame, now: datetime) -> pl.DataFrame:
                 decided_by=who,
                 key=(row["canonical_name"], row["entity_type"]),
             )
-        )
-    return decision_frame(rows)
 
 
-def _unclear_decisions(mentioned: pl.DataFrame, plan: ResolutionPlan, now: datetime) -> pl.DataFrame:
+def _unclear_decisions(mentioned: Sequence[Row], plan: ResolutionPlan, now: datetime) -> Iterator[DecisionRow]:
     """One decision for each name with several possible meanings, with all of them."""
-    could = (
-        plan.unclear.unique(maintain_order=True).group_by("mention", maintain_order=True).agg(could=pl.col("entity_id"))
-    )
-    rows = [
-        decision(
-            UNCLEAR_NAME,
-            row["entity_id"],
-            [row["entity_id"]],
-            row["could"],
-            f"{row['name']!r} could be any of {len(row['could'])}: a person is asked.",
-            now,
-            {"name": row["name"]},
-            key=(row["could"],),
-        )
-        for row in could.join(mentioned, on="mention", maintain_order="left").iter_rows(named=True)
-    ]
-    return decision_frame(rows)
+    could: dict[int, dict[str, None]] = {}
+    for mention, entity in frames.rows_of(plan.unclear, "mention", "entity_id"):
+        could.setdefault(mention, {})[entity] = None
+    by_mention = {row["mention"]: row for row in mentioned}
+    for mention, meanings in could.items():
+        if (row := by_mention.get(mention)) is not None:
+            yield decision(
+                UNCLEAR_NAME,
+                row["entity_id"],
+                [row["entity_id"]],
+                [*meanings],
+                f"{row['name']!r} could be any of {len(meanings)}: a person is asked.",
+                now,
+                {"name": row["name"]},
+                key=([*meanings],),
+            )

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeAlias
 
 import polars as pl
 
@@ -16,6 +21,8 @@ from slowwave.reading.filters.redaction import has_secret
 
 MIN_NAME_BYTES = 3
 MAX_SUMMARY_BYTES = 2048
+Row: TypeAlias = dict[str, Any]
+_KIN = re.compile(KIN_MARK)
 RAW_MENTIONS = {
     "window": pl.Int64(),
     "name": pl.String(),
@@ -32,6 +39,13 @@ JUDGED = RAW_MENTIONS | {
 """RAW_MENTIONS with columns that a reader may add: `first_seen_at` where `seen_at` is only the last time, `is_named` by
 `is_entity` (null: not judged), `owner` (the speaker of a "my" in the name), `kin` (the kin name of its bearer, "Evan's
 wife")."""
+DISTINCT = {
+    **dict.fromkeys(("canonical_name", "entity_type", "name", "clean_name", "summary", "kin"), pl.String()),
+    "first_seen_at": frames.TIME,
+    "last_seen_at": frames.TIME,
+    "mention": pl.Int64(),
+}
+LINKS = {"window": pl.Int64(), "canonical_name": pl.String(), "mention": pl.Int64()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +53,7 @@ class Mentions:
     """The names of a batch.
 
     `distinct`: mention, canonical_name, entity_type, name (latest form), clean_name, summary (latest), kin (the kin
-    name of its bearer, if known), first_seen_at, last_seen_at, times. `links`: window, canonical_name as written,
+    name of its bearer, if known), first_seen_at, last_seen_at. `links`: window, canonical_name as written,
     mention. `rejected`: names under three bytes; `not_named`: words that are no name.
     """
 
@@ -59,31 +73,79 @@ def mentions_in(raw: pl.DataFrame, *, type_strict: bool = False) -> Mentions:
 
     One name under several types is one mention of the most frequent type; `concept` counts only without another type.
     """
-    judged = frames.conform(raw, JUDGED).filter(pl.col("is_named").fill_null(True))
-    named = _as_kin(_normalised(judged))
-    long_enough = named.filter(pl.col("canonical_name").str.len_bytes() >= MIN_NAME_BYTES)
-    typed = long_enough if type_strict else _one_type(long_enough)
-    distinct = (
-        typed.sort("seen_at", maintain_order=True, nulls_last=False)
-        .group_by("canonical_name", "entity_type", maintain_order=True)
-        .agg(
-            name=pl.col("name").last(),
-            clean_name=pl.col("clean_name").last(),
-            summary=pl.col("summary").drop_nulls().last(),
-            kin=pl.col("kin").drop_nulls().last(),
-            first_seen_at=pl.min_horizontal("first_seen_at", "seen_at").min(),
-            last_seen_at=pl.col("seen_at").max(),
-            times=pl.len(),
-        )
-        .sort("first_seen_at", "canonical_name", "entity_type")
-        .with_columns(mention=pl.int_range(pl.len(), dtype=pl.Int64))
+    rows = frames.conform(raw, JUDGED).to_dicts()
+    judged = [row for row in rows if row["is_named"] is not False]
+    forms = {name: (normalise_name(name), readable(name).strip()) for name in {row["name"] or "" for row in judged}}
+    named = [stored for row in judged if (stored := _stored(row, *forms[row["name"] or ""])) is not None]
+    long_enough = [row for row in named if len(row["canonical_name"].encode()) >= MIN_NAME_BYTES]
+    if not type_strict:
+        types = _most_frequent_types(long_enough)
+        for row in long_enough:
+            row["entity_type"] = types[row["canonical_name"]]
+    by_name: dict[tuple[str, str], list[Row]] = {}
+    for row in sorted(long_enough, key=lambda row: (row["seen_at"] is not None, row["seen_at"])):
+        by_name.setdefault((row["canonical_name"], row["entity_type"]), []).append(row)
+    distinct = sorted((_mention(*key, rows) for key, rows in by_name.items()), key=_in_order)
+    numbers = {(row["canonical_name"], row["entity_type"]): number for number, row in enumerate(distinct)}
+    written: dict[tuple[int, str], int] = {}
+    for row in long_enough:
+        number = numbers[row["canonical_name"], row["entity_type"]]
+        written.setdefault((row["window"], row["as_written"]), number)
+    return Mentions(
+        pl.DataFrame([{**row, "mention": number} for number, row in enumerate(distinct)], schema=DISTINCT),
+        pl.DataFrame([(*place, number) for place, number in written.items()], schema=LINKS, orient="row"),
+        len(named) - len(long_enough),
+        len(rows) - len(judged),
     )
-    links = (
-        typed.join(distinct.select("canonical_name", "entity_type", "mention"), on=["canonical_name", "entity_type"])
-        .unique(["window", "as_written"], keep="first", maintain_order=True)
-        .select("window", pl.col("as_written").alias("canonical_name"), "mention")
-    )
-    return Mentions(distinct, links, named.height - long_enough.height, raw.height - judged.height)
+
+
+def _stored(row: Row, canonical_name: str, clean_name: str) -> Row | None:
+    """The row with a type and a summary as they are stored, `clean_name`, `as_written` and `canonical_name`.
+
+    "My wife Anna" is "anna" with a kin name; a "my" without a known speaker is left out: it could mean anybody.
+    """
+    summary, kin = row["summary"], read_kin(row["name"]) if _KIN.search(canonical_name) else None
+    stored = {
+        **row,
+        "entity_type": (row["entity_type"] and canonical_type(row["entity_type"])) or "concept",
+        "summary": summary and cut_bytes(readable(summary).strip(), MAX_SUMMARY_BYTES),
+        "as_written": canonical_name,
+        "canonical_name": canonical_name,
+        "clean_name": clean_name,
+    }
+    if kin is None:
+        return stored
+    name, shown, known_as = _kin_names(kin, row["owner"])
+    if name is None or shown is None:
+        return None
+    return {**stored, "canonical_name": name, "clean_name": shown, "name": shown, "kin": row["kin"] or known_as}
+
+
+def _most_frequent_types(named: Sequence[Row]) -> dict[str, str]:
+    votes: dict[str, Counter[str]] = {}
+    for row in named:
+        votes.setdefault(row["canonical_name"], Counter())[row["entity_type"]] += 1
+    return {name: max(kinds, key=lambda kind: (kind != "concept", kinds[kind])) for name, kinds in votes.items()}
+
+
+def _mention(canonical_name: str, entity_type: str, rows: Sequence[Row]) -> Row:
+    """One row of all mentions of a name, which are in order of time."""
+    firsts = [at for row in rows for at in (row["first_seen_at"], row["seen_at"]) if at is not None]
+    return {
+        "canonical_name": canonical_name,
+        "entity_type": entity_type,
+        "name": rows[-1]["name"],
+        "clean_name": rows[-1]["clean_name"],
+        "summary": next((row["summary"] for row in reversed(rows) if row["summary"] is not None), None),
+        "kin": next((row["kin"] for row in reversed(rows) if row["kin"] is not None), None),
+        "first_seen_at": min(firsts, default=None),
+        "last_seen_at": rows[-1]["seen_at"],
+    }
+
+
+def _in_order(row: Row) -> tuple[bool, datetime | None, str, str]:
+    first = row["first_seen_at"]
+    return first is not None, first, row["canonical_name"], row["entity_type"]
 
 
 def new_id(canonical_name: str, entity_type: str) -> str:
@@ -92,62 +154,19 @@ def new_id(canonical_name: str, entity_type: str) -> str:
 
 
 def embed_texts(mentions: pl.DataFrame) -> pl.Series:
+    """The text that is embedded for each name, see `embed_text`."""
+    is_renamed = [mentions["is_renamed"]] if "is_renamed" in mentions.columns else []
+    columns = mentions["canonical_name"], mentions["summary"], mentions["name"], *is_renamed
+    return pl.Series("text", map(embed_text, *columns), dtype=pl.String)
+
+
+def embed_text(canonical_name: str, summary: str | None, name: str, is_renamed: bool | None = False) -> str:
     """The text that is embedded for a name: `name: summary`, or the name alone (S2-07).
 
     The name is the canonical one, or the name that a person gave.
     """
-    summary = pl.col("summary").fill_null("")
-    names = mentions.with_columns(called=_given_names(mentions))
-    with_summary = pl.concat_str("called", pl.lit(": "), summary)
-    return names.select(text=pl.when(summary == "").then("called").otherwise(with_summary))["text"]
-
-
-def _given_names(named: pl.DataFrame) -> pl.Series:
-    if "is_renamed" not in named.columns or not named["is_renamed"].any():
-        return named["canonical_name"]
-    rows = named.select("canonical_name", "name", "is_renamed").iter_rows()
-    return pl.Series([normalise_name(name) if given else known for known, name, given in rows], dtype=pl.String)
-
-
-def _normalised(raw: pl.DataFrame) -> pl.DataFrame:
-    """Adds canonical_name and clean_name, trims summaries, maps types; names are normalised once each."""
-    names = raw["name"].drop_nulls().unique().to_list()
-    forms = pl.DataFrame(
-        [(name, normalise_name(name), readable(name).strip()) for name in names],
-        schema={"name": pl.String, "canonical_name": pl.String, "clean_name": pl.String},
-        orient="row",
-    )
-    types = {word: canonical_type(word) for word in raw["entity_type"].drop_nulls().unique()}
-    known_type = pl.col("entity_type").replace_strict(types, default=None, return_dtype=pl.String)
-    summaries = raw["summary"].drop_nulls().unique().to_list()
-    cut = {summary: cut_bytes(readable(summary).strip(), MAX_SUMMARY_BYTES) for summary in summaries}
-    return raw.join(forms, on="name", how="left", maintain_order="left").with_columns(
-        pl.col("canonical_name", "clean_name").fill_null(""),
-        entity_type=known_type.fill_null("concept"),
-        summary=pl.col("summary").replace(cut),
-    )
-
-
-def _as_kin(named: pl.DataFrame) -> pl.DataFrame:
-    """Adds `as_written` and the stored names of kin; "my wife Anna" is "anna" with a kin name.
-
-    A "my" without a known speaker is left out: it could mean anybody.
-    """
-    rows = named.with_columns(as_written="canonical_name")
-    candidates = rows.filter(pl.col("canonical_name").str.contains(KIN_MARK)).select("name", "owner").unique()
-    kin = [(name, owner, one) for name, owner in candidates.iter_rows() if (one := read_kin(name)) is not None]
-    stored = [(name, owner, *_kin_names(one, owner)) for name, owner, one in kin]
-    schema = dict.fromkeys(("name", "owner", "stored", "shown", "known_as"), pl.String())
-    found = pl.DataFrame(stored, schema=schema, orient="row").with_columns(is_kin=pl.lit(True))
-    both = rows.join(found, on=["name", "owner"], how="left", nulls_equal=True, maintain_order="left")
-    whole = both.filter(pl.col("is_kin").is_null() | pl.col("stored").is_not_null())
-    shown = pl.coalesce("shown", "name")
-    return whole.with_columns(
-        canonical_name=pl.coalesce("stored", "canonical_name"),
-        clean_name=pl.coalesce("shown", "clean_name"),
-        name=shown,
-        kin=pl.coalesce("kin", "known_as"),
-    ).drop("stored", "shown", "known_as", "is_kin")
+    called = normalise_name(name) if is_renamed else canonical_name
+    return f"{called}: {summary}" if summary else called
 
 
 def _kin_names(kin: Kin, owner: str | None) -> tuple[str | None, str | None, str | None]:
@@ -159,19 +178,6 @@ def _kin_names(kin: Kin, owner: str | None) -> tuple[str | None, str | None, str
     if kin.name:
         return normalise_name(kin.name), kin.name, known_as
     return known_as, f"{possessor}'s {kin.role}", None
-
-
-def _one_type(named: pl.DataFrame) -> pl.DataFrame:
-    votes = (
-        named.with_row_index("place")
-        .group_by("canonical_name", "entity_type")
-        .agg(pl.len().alias("votes"), pl.col("place").min())
-        .sort(pl.col("entity_type") == "concept", -pl.col("votes").cast(pl.Int64), "place")
-        .unique("canonical_name", keep="first", maintain_order=True)
-    )
-    return named.drop("entity_type").join(
-        votes.select("canonical_name", "entity_type"), on="canonical_name", how="left", maintain_order="left"
-    )
 
 
 # Names that a person gives to an entity: the stored form, and checks (S2-03, T38, T39).

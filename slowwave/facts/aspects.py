@@ -14,6 +14,7 @@ from slowwave.common import frames
 from slowwave.common.errors import UnknownName
 from slowwave.common.lexicon import table_of
 from slowwave.common.settings import AspectSettings
+from slowwave.common.text import row_id
 
 NO_KNOWLEDGE = ("similarity", "structural")
 """Kinds of facts that nobody stated: they do not count as knowledge (T33)."""
@@ -102,15 +103,13 @@ def merge(model_tags: pl.Series, found: pl.Series) -> Tagging:
 
 def aspect_rows(facts: pl.DataFrame) -> pl.DataFrame:
     """Rows of `fact_aspects` for applied facts: one per staged slug, with its source `via` (S3-17)."""
-    found = facts.select("id", "aspect_slugs", found=classify(facts)).explode("aspect_slugs").drop_nulls("aspect_slugs")
-    rows = found.select(
-        fact_id="id",
-        slug="aspect_slugs",
-        via=pl.when(pl.col("found").list.contains(pl.col("aspect_slugs")))
-        .then(pl.lit("regex"))
-        .otherwise(pl.lit("model")),
-    )
-    return frames.conform(frames.with_ids(rows, "as", "fact_id", "slug"), frames.FACT_ASPECTS)
+    rows = [
+        {"id": row_id("as", id_, slug), "fact_id": id_, "slug": slug, "via": "regex" if slug in found else "model"}
+        for (id_, slugs), found in zip(frames.rows_of(facts, "id", "aspect_slugs"), classify(facts), strict=True)
+        for slug in slugs or ()
+        if slug is not None
+    ]
+    return pl.DataFrame(rows, schema=dict(frames.FACT_ASPECTS))
 
 
 def score(facts: int, entities: int, predicates: int, confidence: float, *, settings: AspectSettings = USUAL) -> float:
@@ -132,23 +131,25 @@ def shown(value: float) -> int:
     return math.floor(round(value, _DIGITS) + 0.5)
 
 
-def confidence_units() -> pl.Expr:
-    """Confidences in billionths, null without one: the sum of integers is the same in any order."""
-    return (pl.col("confidence").fill_nan(None) * 1e9).round().cast(pl.Int64)
+def score_aspects(facts: pl.DataFrame, tags: pl.DataFrame, settings: AspectSettings = USUAL) -> pl.DataFrame:
+    """Slug and COUNTED of all fourteen aspects in their order, of live facts (TAGGED) and their tags (fact_id, slug).
 
-
-def mean_confidence(units: pl.Expr, count: pl.Expr) -> pl.Expr:
-    """The mean in [0, 1] of `count` confidences with the sum `units`; 0 without any."""
-    mean = units / count / 1e9
-    return pl.when(count > 0).then(mean.round(_DIGITS)).otherwise(0.0)
-
-
-def with_scores(rows: pl.DataFrame, settings: AspectSettings = USUAL) -> pl.DataFrame:
-    """The rows (slug and COUNTED without the score) with their scores."""
-    scores = [
-        score(*row, settings=settings)
-        for row in rows.select("facts", "entities", "predicates", "confidence").iter_rows()
-    ]
+    Tags of other facts and kinds in NO_KNOWLEDGE do not count. Subjects and objects are entities, relations the
+    canonical ones; a fact without either adds none.
+    """
+    known = facts.filter(~pl.col("kind").fill_null("").is_in(NO_KNOWLEDGE))
+    tagged = tags.select("slug", id="fact_id").unique().join(known, on="id")
+    # The sum of integers is the same in any order.
+    units = (pl.col("confidence").fill_nan(None) * 1e9).round().cast(pl.Int64)
+    counted = tagged.group_by("slug").agg(
+        facts=pl.len(),
+        entities=pl.col("subject_id").append(pl.col("object_id")).drop_nulls().n_unique(),
+        predicates=pl.col("predicate").replace("", None).drop_nulls().n_unique(),
+        confidence=(units.sum() / units.count() / 1e9).round(_DIGITS).fill_nan(0.0),
+    )
+    every = _ORDER.join(counted, on="slug", how="left", maintain_order="left").fill_null(0)
+    rows = every.select("slug", pl.col("facts", "entities", "predicates").cast(pl.Int64), "confidence")
+    scores = [score(*row, settings=settings) for _, *row in rows.iter_rows()]
     return rows.with_columns(score=pl.Series(scores, dtype=pl.Float64))
 
 
@@ -161,89 +162,3 @@ def changed_scores(fresh: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
     before_scores = fresh.select("slug").join(before, on="slug", how="left", maintain_order="left")
     before_scores = before_scores.with_columns(pl.col(COUNTED).fill_null(0))
     return fresh.join(before_scores, on=["slug", *COUNTED], how="anti", maintain_order="left")
-
-
-# Parts of the counts of aspects, so that a change of few facts updates them from those facts alone (S3-18). The number
-# of facts can go up and down. The number of distinct entities and relations needs the number of facts for each of them,
-# so these are parts too.
-
-
-FACTS, RATED, CONFIDENCE = "facts", "rated", "confidence"
-DISTINCT = {"end": "entities", "relation": "predicates"}
-"""The part with the number of facts of one thing, and the part with the number of such things."""
-KEY = ("id", "slug", "part", "key")
-PARTS = {**dict.fromkeys(KEY, pl.String()), "number": pl.Int64()}
-TOTALS = tuple(f"{slug} {part} " for slug in SLUGS for part in (FACTS, RATED, CONFIDENCE, *DISTINCT.values()))
-"""Ids of the parts that scores need."""
-_NOTHING = pl.lit("", dtype=pl.String)
-_ID = pl.concat_str("slug", "part", "key", separator=" ").alias("id")
-
-
-def parts_of(facts: pl.DataFrame, tags: pl.DataFrame) -> pl.DataFrame:
-    """PARTS of these live facts (`aspects.TAGGED`) and their tags (fact_id, slug), each key once."""
-    known = facts.filter(~pl.col("kind").fill_null("").is_in(NO_KNOWLEDGE))
-    slugs = tags.select("slug", id="fact_id").filter(pl.col("slug").is_in(SLUGS)).unique()
-    tagged = slugs.join(known, on="id").with_columns(pl.col("predicate").replace("", None), units=confidence_units())
-
-    def part(name: str, key: pl.Expr = _NOTHING, number: pl.Expr | None = None) -> pl.DataFrame:
-        one = pl.lit(1) if number is None else number
-        rows = tagged.select("slug", part=pl.lit(name), key=key, number=one.cast(pl.Int64))
-        return rows.drop_nulls()
-
-    rows = [
-        part("end", pl.col("subject_id")),
-        part("end", pl.col("object_id")),
-        part("relation", pl.col("predicate")),
-        part(FACTS),
-        part(RATED, number=pl.col("units").is_not_null()),
-        part(CONFIDENCE, number=pl.col("units")),
-    ]
-    return pl.concat(rows).select(_ID, pl.all()).group_by(KEY).agg(pl.col("number").sum())
-
-
-def difference(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
-    """PARTS of `after` minus `before`; equal ones are left out."""
-    both = pl.concat([after, before.with_columns(-pl.col("number"))])
-    return both.group_by(KEY).agg(pl.col("number").sum()).filter(pl.col("number") != 0)
-
-
-def added(stored: pl.DataFrame, change: pl.DataFrame) -> pl.DataFrame:
-    """The changed parts after a change to the stored ones (id, number): PARTS, with 0 for parts that are gone.
-
-    `stored` must have the parts of the change and `TOTALS`, if they exist.
-    """
-    moved = _sum(stored, change)
-    appeared = (pl.col("number") > 0).cast(pl.Int64) - (pl.col("number_before") > 0).cast(pl.Int64)
-    counts = moved.filter(pl.col("part").is_in(list(DISTINCT))).with_columns(
-        pl.col("part").replace_strict(DISTINCT, return_dtype=pl.String), number=appeared, key=_NOTHING
-    )
-    totals = _sum(stored, difference(pl.DataFrame(schema=PARTS), counts.select(_ID, *list(PARTS)[1:])))
-    return pl.concat([moved, totals]).select(*PARTS)
-
-
-def _sum(stored: pl.DataFrame, change: pl.DataFrame) -> pl.DataFrame:
-    before = stored.select("id", number_before="number")
-    both = change.join(before, on="id", how="left").with_columns(pl.col("number_before").fill_null(0))
-    return both.with_columns(pl.col("number") + pl.col("number_before"))
-
-
-def scores_of(parts: pl.DataFrame, settings: AspectSettings = USUAL) -> pl.DataFrame:
-    """Slug and COUNTED of all fourteen aspects in their order, from parts (id, number) with `TOTALS`."""
-    numbers = dict(parts.select("id", "number").iter_rows())
-
-    def total(part: str) -> list[int]:
-        return [numbers.get(f"{slug} {part} ", 0) for slug in SLUGS]
-
-    counted = pl.DataFrame({name: total(name) for name in (FACTS, *DISTINCT.values(), RATED, CONFIDENCE)})
-    means = mean_confidence(pl.col(CONFIDENCE), pl.col(RATED))
-    rows = counted.select(pl.Series("slug", SLUGS), FACTS, *DISTINCT.values(), confidence=means)
-    return with_scores(rows, settings)
-
-
-def score_aspects(facts: pl.DataFrame, tags: pl.DataFrame, settings: AspectSettings = USUAL) -> pl.DataFrame:
-    """`scores_of` live facts (TAGGED) and their tags (fact_id, slug), counted anew.
-
-    Tags of other facts and kinds in NO_KNOWLEDGE do not count. Subjects and objects are entities, relations the
-    canonical ones; a fact without either adds none.
-    """
-    return scores_of(added(pl.DataFrame(schema=PARTS), parts_of(facts, tags)), settings)

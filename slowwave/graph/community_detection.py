@@ -153,15 +153,6 @@ def kept_ids(members: pl.DataFrame, stored: pl.DataFrame, there: pl.Series) -> p
     return best.select("label", id="community_id")
 
 
-def changed_members(grouping: Grouping, stored: pl.DataFrame) -> pl.DataFrame:
-    """(id of the community, joined, left): how many came and went since the last refresh, where any did."""
-    now, before = grouping.members, _refreshed(stored)
-    key = ["id", "community_id"]
-    joined = now.join(before, on=key, how="anti").group_by(id="community_id").agg(joined=pl.len().cast(pl.Int64))
-    left = before.join(now, on=key, how="anti").group_by(id="community_id").agg(left=pl.len().cast(pl.Int64))
-    return joined.join(left, on="id", how="full", coalesce=True).with_columns(pl.col("joined", "left").fill_null(0))
-
-
 def member_lists(stored: pl.DataFrame) -> pl.DataFrame:
     """(id of the entity, community_id, is_original): every member of stored communities, in their order.
 

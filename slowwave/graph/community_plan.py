@@ -17,7 +17,7 @@ from slowwave.common.decisions import Row, decision, decision_frame
 from slowwave.common.records import CommunityQuestion
 from slowwave.common.text import as_json, readable, sentences
 
-from .community_detection import Grouping, changed_members
+from .community_detection import Grouping
 
 SENTENCES = 3
 MAX_CHARS = 600
@@ -116,6 +116,12 @@ SEEN = 3
 """Members that a decision names, the most connected ones."""
 
 
+def beside(groups: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
+    """The groups, with the stored columns of their ids as `stored_…`."""
+    before = stored.select("id", pl.col(*COMPARED).name.prefix("stored_"), is_stored=pl.lit(True))
+    return groups.join(before, on="id", how="left", maintain_order="left")
+
+
 def decisions_of(
     grouping: Grouping,
     fresh: pl.DataFrame,
@@ -124,76 +130,46 @@ def decisions_of(
     summaries: Mapping[str, SignedSummary],
     now: datetime,
 ) -> pl.DataFrame:
-    """DECISIONS about rows that are `fresh`, or `dropped` from the `stored` ones: one for each real change."""
-    rows = [*_change_decisions(grouping, fresh, stored, summaries, now), *_dissolved(grouping, dropped, now)]
-    return decision_frame(rows)
+    """DECISIONS about rows that are `fresh`, or `dropped` from the `stored` ones: one for each real change.
 
-
-def beside(groups: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
-    """The groups, with the stored columns of their ids as `stored_…`."""
-    before = stored.select("id", pl.col(*COMPARED).name.prefix("stored_"))
-    return groups.join(before, on="id", how="left", maintain_order="left")
-
-
-def _change_decisions(
-    grouping: Grouping,
-    fresh: pl.DataFrame,
-    stored: pl.DataFrame,
-    summaries: Mapping[str, SignedSummary],
-    now: datetime,
-) -> list[Row]:
-    """A decision for each community that was found, changed or summarised; none for one that only has another name."""
-    moved = changed_members(grouping, stored)
-    today = fresh.select("id", "name", "entity_ids", "facts", "summary", "summarised_by").join(
-        grouping.groups.select("id", group_hash="fingerprint"), on="id", maintain_order="left"
-    )
-    both = beside(today, stored).join(moved, on="id", how="left", maintain_order="left")
-    known = set(stored["id"])
-    rows: list[Row] = []
-    for row in both.with_columns(pl.col("joined", "left").fill_null(0)).iter_rows(named=True):
+    That is a community that was found, changed, summarised or dissolved; none for one that only has another name.
+    """
+    hashes = grouping.groups.select("id", group_hash="fingerprint")
+    rows = []
+    for row in beside(fresh.join(hashes, on="id", maintain_order="left"), stored).iter_rows(named=True):
+        has_joined, is_new = bool(row["stored_joined_ids"]), any(row[n] != row[f"stored_{n}"] for n in _SUMMARY[:2])
         is_other = row["stored_fingerprint"] not in (None, row["group_hash"]) or row["facts"] != row["stored_facts"]
-        action = "gather" if row["id"] not in known else "regroup" if row["joined"] or row["left"] or is_other else ""
-        is_new = any(row[name] != row[f"stored_{name}"] for name in ("summary", "summarised_by"))
+        action = "gather" if not row["is_stored"] else "regroup" if has_joined or is_other else "summarise"
         summary = summaries.get(row["group_hash"]) if is_new else None
-        if action or summary:
-            rows.append(_decision(action or "summarise", row, summary, now))
-    return rows
+        if action != "summarise" or summary:
+            rows.append(_decision(action, row, summary, now))
+    return decision_frame([*rows, *_dissolved(grouping, dropped, now)])
 
 
 def _decision(action: str, row: Mapping[str, Any], summary: SignedSummary | None, now: datetime) -> Row:
-    entities = row["entity_ids"]
-    size = len(entities)
-    measures = {"members": size, "facts": row["facts"], "joined": row["joined"], "left": row["left"]}
-    by = f"{row['facts']} relation{'' if row['facts'] == 1 else 's'} among them"
+    entities, facts = row["entity_ids"], row["facts"]
+    by = f"{len(entities)} entities, by {facts} relation{'' if facts == 1 else 's'} among them: {row['name']}."
     reason = {
-        "gather": f"{size} entities belong together, by {by}: {row['name']}.",
-        "regroup": f"{row['joined']} joined and {row['left']} left; now {size} entities, by {by}: {row['name']}.",
+        "gather": f"These belong together: {by}",
+        "regroup": f"It has changed; now {by}",
         "summarise": f"It had no summary, or one without a model: {row['name']}.",
-    }
-    seen = measures | ({"summarised_by": summary.by} if summary else {})
+    }[action]
+    seen = {"members": len(entities), "facts": facts} | ({"summarised_by": summary.by} if summary else {})
+    is_by_model = action == "summarise" and summary is not None and summary.by == "model"
     return decision(
-        action,
-        row["id"],
-        entities[:SEEN],
-        [row["id"]],
-        reason[action],
-        now,
-        seen,
-        decided_by="model" if action == "summarise" and summary and summary.by == "model" else "rule",
+        action, row["id"], entities[:SEEN], [row["id"]], reason, now, seen,
+        decided_by="model" if is_by_model else "rule",
         model=f"{summary.model} {summary.prompt_version}".strip() if summary else None,
-        key=(as_json(seen), reason[action]),
-    )
+        key=(as_json(seen), reason),
+    )  # fmt: skip
 
 
 def _dissolved(grouping: Grouping, dropped: pl.DataFrame, now: datetime) -> list[Row]:
     """A decision for each community that is no more, with where its members are now."""
-    before = dropped.select(gone="id", id="entity_ids").explode("id").drop_nulls()
-    places = before.join(grouping.members, on="id").group_by("gone").agg(heirs=pl.col("community_id").unique().sort())
-    both = dropped.select("id", "name", "entity_ids").join(
-        places.rename({"gone": "id"}), on="id", how="left", maintain_order="left"
-    )
+    homes = dict(grouping.members.iter_rows()) if len(dropped) else {}
     rows = []
-    for id_, name, members, heirs in both.with_columns(pl.col("entity_ids", "heirs").fill_null([])).iter_rows():
+    for id_, name, members in dropped.select("id", "name", pl.col("entity_ids").fill_null([])).iter_rows():
+        heirs = sorted({homes[each] for each in members if each in homes})
         reason = f"Its members {'belong to others' if heirs else 'no longer belong together'} now: {name}."
         seen = {"members": len(members), "heirs": len(heirs)}
         key = (as_json(seen), reason)

@@ -77,16 +77,15 @@ class WalkGraph:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Relations that were found, best first: places of edges, scores, hops, and the seed that each was found from.
+    """Relations that were found, best first: places of edges, scores, hops, all (f,). Empty if time ran out (S2-44).
 
-    All (f,). Of spreading activation also the active nodes, (a,), the most active first, with their levels, 0 to 1, and
-    the hop at which each got its level. Empty if time ran out (S2-44).
+    Of spreading activation also the active nodes, (a,), the most active first, with their levels, 0 to 1, and the hop
+    at which each got its level.
     """
 
     edges: Places = field(default_factory=lambda: np.zeros(0, np.int32))
     scores: Numbers = field(default_factory=lambda: np.zeros(0))
     hops: Places = field(default_factory=lambda: np.zeros(0, np.int32))
-    seeds: Places = field(default_factory=lambda: np.zeros(0, np.int32))
     nodes: Places = field(default_factory=lambda: np.zeros(0, np.int32))
     levels: Numbers = field(default_factory=lambda: np.zeros(0))
     depths: Places = field(default_factory=lambda: np.zeros(0, np.int32))
@@ -109,19 +108,19 @@ def breadth_first(
     """
     graph = walk_graph.graph
     nodes, edges = _Best(len(graph)), _Best(len(graph.edges))
-    ring, worst = nodes.offer(seeds.nodes, seeds.scores, seeds.nodes, 0), 0.0
+    ring, worst = nodes.offer(seeds.nodes, seeds.scores, 0), 0.0
     for hop in range(settings.max_hops):
         if is_over():
             return Walk()
         ring = distinct(ring, len(graph))
         ring = ring[_at_most(nodes.value[ring] / (1 + hop), settings) >= worst]
         steps = walk_graph.steps(ring, settings.edge_types)
-        match, seed = nodes.value[steps.start], nodes.seed[steps.start]
+        match = nodes.value[steps.start]
         facts = np.count_nonzero(steps.edge < len(graph.edges))  # they come before links
-        edges.offer(steps.edge[:facts], match[:facts] / (1 + hop), seed[:facts], hop)
+        edges.offer(steps.edge[:facts], match[:facts] / (1 + hop), hop)
         if hop + 1 < settings.max_hops:
             match[facts:] *= walk_graph.cosines(steps.edge[facts:] - len(graph.edges))
-            ring = nodes.offer(steps.end, match, seed, hop + 1)
+            ring = nodes.offer(steps.end, match, hop + 1)
             found = _best_met(graph, edges, settings, now, limit)
             worst = found.scores[-1] if len(found.scores) == limit else 0.0
     return Walk() if is_over() else _best_met(graph, edges, settings, now, limit)
@@ -140,24 +139,22 @@ def _best_met(graph: Graph, edges: _Best, settings: WalkSettings, now: datetime,
     if settings.temporal_decay_rate:
         scores = boosted(scores, days_since(graph.since[met], now), settings.temporal_decay_rate)
     best = best_facts(graph, met, scores, limit)
-    return Walk(met[best], scores[best], edges.hop[met[best]], edges.seed[met[best]])
+    return Walk(met[best], scores[best], edges.hop[met[best]])
 
 
 class _Best:
-    """The best offer that each place had so far, whose it was, and after how many hops it came."""
+    """The best offer that each place had so far, and after how many hops it came."""
 
     def __init__(self, size: int) -> None:
-        self.value, self.is_met = np.zeros(size), np.zeros(size, np.bool_)
-        self.seed, self.hop = np.zeros(size, np.int32), np.zeros(size, np.int32)
+        self.value, self.hop = np.zeros(size), np.zeros(size, np.int32)
+        self.is_met = np.zeros(size, np.bool_)
 
-    def offer(self, places: Places, values: Numbers, seeds: Places, hop: int) -> Places:
-        """Take what is better than before, of equal offers that of the first seed; the places that took one."""
-        better = np.flatnonzero(values > self.value[places])
-        places, values, seeds = places[better], values[better], seeds[better]
-        np.maximum.at(self.value, places, values)
-        self.is_met[places], self.hop[places], self.seed[places] = True, hop, _LAST
-        is_best = np.flatnonzero(values == self.value[places])
-        np.minimum.at(self.seed, places[is_best], seeds[is_best])
+    def offer(self, places: Places, values: Numbers, hop: int) -> Places:
+        """Take what is better than before; the places that took one."""
+        is_better = values > self.value[places]
+        places = places[is_better]
+        np.maximum.at(self.value, places, values[is_better])
+        self.is_met[places], self.hop[places] = True, hop
         return places
 
 
@@ -323,105 +320,59 @@ def spread(
     enough (S2-43).
     """
     chosen, graph = settings.spread, walk_graph.graph
-    state = _State(graph)
-    state.levels[seeds.nodes] = 1.0 if chosen.seed_activation == "uniform" else seeds.scores
-    state.origin[seeds.nodes] = seeds.nodes
-    for hop in range(chosen.max_hops):
+    levels, facts, depths = np.zeros(len(graph)), np.zeros(len(graph.edges)), np.zeros(len(graph), np.int32)
+    levels[seeds.nodes] = 1.0 if chosen.seed_activation == "uniform" else seeds.scores
+
+    def is_active(level: Numbers) -> Flags:
+        return (level >= chosen.activation_threshold) & (level > 0.0)
+
+    for hop in range(1, chosen.max_hops + 1):
         if is_over():
             return Walk()
-        active = np.flatnonzero((state.levels >= chosen.activation_threshold) & (state.levels > 0.0)).astype(np.int32)
-        steps = walk_graph.steps(active, settings.edge_types)
-        state.receive(_flows(walk_graph, steps, state, settings, now), settings, hop + 1)
-        state.keep_top(chosen.max_activated_nodes)
-        state.collect(steps.edge[steps.edge < len(graph.edges)], chosen.activation_threshold)
-    return Walk() if is_over() else _walk(graph, state, chosen.activation_threshold, limit)
+        steps = walk_graph.steps(np.flatnonzero(is_active(levels)).astype(np.int32), settings.edge_types)
+        flow = levels[steps.start] * chosen.decay_lambda * _strength(walk_graph, steps.edge, settings, now)
+        passes = np.flatnonzero(is_active(flow) & (levels[steps.end] < chosen.inhibition_threshold))
+        passes = passes[np.lexsort((steps.edge[passes], steps.end[passes]))]
+        ends, arrived = _arrivals(steps.end[passes], flow[passes], chosen.inhibition_threshold)
+        is_rising = arrived > levels[ends]
+        levels[ends[is_rising]], depths[ends[is_rising]] = arrived[is_rising], hop
+        lit = np.flatnonzero(levels).astype(np.int32)
+        levels[ranked(levels, lit)[chosen.max_activated_nodes :]] = 0.0
+        edges = steps.edge[steps.edge < len(graph.edges)]
+        sides = np.stack((levels[graph.source[edges]], levels[graph.target[edges]]))
+        is_lit = is_active(sides.min(axis=0))
+        facts[edges[is_lit]] = np.maximum(facts[edges[is_lit]], sides.max(axis=0)[is_lit])
+    if is_over():
+        return Walk()
+    met = np.flatnonzero(facts).astype(np.int32)
+    met = met[best_facts(graph, met, facts[met], limit)]
+    hops = np.minimum(depths[graph.source[met]], depths[graph.target[met]])
+    nodes = ranked(levels, np.flatnonzero(is_active(levels)).astype(np.int32))
+    return Walk(met, facts[met], hops, nodes, levels[nodes], depths[nodes])
 
 
-@dataclass(frozen=True, slots=True)
-class _Flows:
-    """The levels sent, (s,): from, to, over which edge, how much; in order of receiver, then edge."""
-
-    start: Places
-    end: Places
-    edge: Places
-    level: Numbers
-
-
-class _State:
-    """Levels of entities, how many hops they came over and from which seed; relations that were lit up so far."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.levels, self.facts = np.zeros(len(graph)), np.zeros(len(graph.edges))
-        self.is_lit = np.zeros(len(graph.edges), np.bool_)
-        self.depths, self.origin = np.zeros(len(graph), np.int32), np.zeros(len(graph), np.int32)
-
-    def receive(self, flows: _Flows, settings: WalkSettings, depth: int) -> None:
-        """Add up what arrives at each entity; it rises to that if it is more than it had."""
-        taken, ends, arrived = _arrivals(flows, settings.spread.inhibition_threshold)
-        rising, is_fresh = arrived > self.levels[ends], self.levels[ends] == 0.0
-        by_strength = taken[np.lexsort((-flows.level[taken], flows.end[taken]))]
-        strongest = by_strength[np.unique(flows.end[by_strength], return_index=True)[1]]
-        self.origin[ends[is_fresh]] = self.origin[flows.start[strongest[is_fresh]]]
-        self.levels[ends[rising]], self.depths[ends[rising]] = arrived[rising], depth
-
-    def keep_top(self, count: int) -> None:
-        """Only the most activated entities stay."""
-        lit = np.flatnonzero(self.levels).astype(np.int32)
-        if len(lit) > count:
-            self.levels[ranked(self.levels, lit)[count:]] = 0.0
-
-    def collect(self, edges: Places, threshold: float) -> None:
-        """A relation with two active ends is as active as the more active end."""
-        ends = np.stack((self.levels[self.graph.source[edges]], self.levels[self.graph.target[edges]]))
-        is_lit = (ends.min(axis=0) >= threshold) & (ends.min(axis=0) > 0.0)
-        lit = edges[is_lit]
-        self.is_lit[lit] = True
-        self.facts[lit] = np.maximum(self.facts[lit], ends.max(axis=0)[is_lit])
-
-
-def _flows(walk_graph: WalkGraph, steps: Steps, state: _State, settings: WalkSettings, now: datetime) -> _Flows:
-    """The level sent over each step, if it is high enough and the receiver is not inhibited yet."""
-    chosen, graph, relations = settings.spread, walk_graph.graph, len(walk_graph.graph.edges)
-    over = np.empty(len(steps.edge))
-    is_link = steps.edge >= relations
-    facts = steps.edge[~is_link]
-    over[is_link] = walk_graph.cosines(steps.edge[is_link] - relations)
+def _strength(walk_graph: WalkGraph, edges: Places, settings: WalkSettings, now: datetime) -> Numbers:
+    """The share of a level that passes over each relation or link."""
+    graph = walk_graph.graph
+    is_link = edges >= len(graph.edges)
+    facts, over = edges[~is_link], np.empty(len(edges))
+    over[is_link] = walk_graph.cosines(edges[is_link] - len(graph.edges))
     over[~is_link] = weights(graph, facts)
     if settings.temporal_decay_rate:
         recent = recency(days_since(graph.since[facts], now), settings.temporal_decay_rate)
         over[~is_link] *= np.nan_to_num(recent, nan=1.0)
-    level = state.levels[steps.start] * chosen.decay_lambda * over
-    passes = (level >= chosen.activation_threshold) & (level > 0.0)
-    passes &= state.levels[steps.end] < chosen.inhibition_threshold
-    kept = np.flatnonzero(passes)
-    kept = kept[np.lexsort((steps.edge[kept], steps.end[kept]))]
-    return _Flows(steps.start[kept], steps.end[kept], steps.edge[kept], level[kept])
+    return over
 
 
-def _arrivals(flows: _Flows, inhibition: float) -> tuple[Offsets, Places, Numbers]:
-    """Which flows are taken, who takes any, and how much each takes in all, at most 1.
+def _arrivals(end: Places, flow: Numbers, inhibition: float) -> tuple[Places, Numbers]:
+    """Who receives, and how much in all, at most 1; `end` is sorted.
 
-    One after the other at each receiver, until it has `inhibition` or more; so a few turns over all receivers do.
+    One flow after the other at each receiver, until it has `inhibition` or more; so a few turns over all receivers do.
     """
-    ends, first, count = np.unique(flows.end, return_index=True, return_counts=True)
-    total, taken = np.zeros(len(ends)), [np.zeros(0, np.int64)]
-    waiting, turn = np.arange(len(ends)), 0
+    ends, first, count = np.unique(end, return_index=True, return_counts=True)
+    total, waiting, turn = np.zeros(len(ends)), np.arange(len(ends)), 0
     while len(waiting):
-        taken.append(first[waiting] + turn)
-        total[waiting] += flows.level[taken[-1]]
+        total[waiting] += flow[first[waiting] + turn]
         turn += 1
         waiting = waiting[(count[waiting] > turn) & (total[waiting] < inhibition)]
-    return np.concatenate(taken), ends, np.minimum(total, 1.0)
-
-
-def _walk(graph: Graph, state: _State, threshold: float, limit: int) -> Walk:
-    met = np.flatnonzero(state.is_lit).astype(np.int32)
-    best = best_facts(graph, met, state.facts[met], limit)
-    edges = met[best]
-    source, target = graph.source[edges], graph.target[edges]
-    leading = np.where(state.levels[source] >= state.levels[target], source, target)
-    hops = np.minimum(state.depths[source], state.depths[target])
-    nodes = ranked(state.levels, np.flatnonzero((state.levels >= threshold) & (state.levels > 0.0)).astype(np.int32))
-    found = (edges, state.facts[edges], hops, state.origin[leading])
-    return Walk(*found, nodes, state.levels[nodes], state.depths[nodes])
+    return ends, np.minimum(total, 1.0)

@@ -22,8 +22,7 @@ with library("langchain", "langchain_core"):
 class SlowwaveRetriever(BaseRetriever):
     """At most `k` documents, best first: facts, and passages of messages for what no fact says.
 
-    `as_of` asks what was true then; `with_passages` says whether passages come at all. `invoke(query, k=3)` asks for
-    another number. Raises `TookTooLong` where recall takes longer than the settings allow.
+    `as_of` asks what was true then. Raises `TookTooLong` where recall takes longer than the settings allow.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(arbitrary_types_allowed=True, extra="forbid")

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 Place = tuple[tuple[str, ...], str]
 """Namespace and key of an item."""
 
-MOST_RECALLED = 640
-"""Facts of a recall from which on no more are recalled: that would take longer than a person waits."""
 _HEAD = 'Item "'
 _SAVED = re.compile(r'Item ("(?:[^"\\]|\\.)*") of ("(?:[^"\\]|\\.)*"): ')
 _BARE = re.compile(r"(?<=[:,\[])( ?)(\[redacted:\w+\])(?=[,}\]])")
@@ -51,10 +49,7 @@ _SPACES = re.compile(r"(?<=\s)\s|[^\S ]")
 
 
 class _Kept(NamedTuple):
-    """A live item with the fact that says it.
-
-    `others` are older live facts of the same place: another store over the memory may have put it at the same time.
-    """
+    """A live item with the fact that says it; `others` are older live facts of the same place."""
 
     item: Item
     fact: str
@@ -125,21 +120,13 @@ class SlowwaveStore(BaseStore):
         return [_scored(left[fact], scores.get(fact)) for fact in order[op.offset : wanted]]
 
     def _scores(self, query: str, among: Mapping[str, Item], wanted: int) -> dict[str, float]:
-        """The scores of these facts for a query; more facts are recalled until enough of them are among them.
-
-        A namespace of few items in a large memory is not reached by MOST_RECALLED facts: the meaning orders the rest of
-        its items, below those that were recalled.
-        """
-        k = 2 * wanted
-        while True:
-            found = recalled(self._memory, query, k)
-            scores = {fact.id: fact.score for fact in found if fact.id in among}
-            if len(scores) >= min(wanted, len(among)) or len(found) < k:
-                return scores
-            if k >= MOST_RECALLED:
-                rest = self._memory.likeness(query, [fact for fact in among if fact not in scores])
-                return {fact: cosine - 1.0 for fact, cosine in rest.items()} | scores
-            k *= 4
+        """The scores of these facts for a query; where recall finds too few, the meaning orders the rest below."""
+        found = recalled(self._memory, query, 4 * wanted)
+        scores = {fact.id: fact.score for fact in found if fact.id in among}
+        if len(scores) < min(wanted, len(among)) and len(found) == 4 * wanted:
+            rest = self._memory.likeness(query, [fact for fact in among if fact not in scores])
+            scores |= {fact: cosine - 1.0 for fact, cosine in rest.items()}
+        return scores
 
     # Writing
 
@@ -213,10 +200,7 @@ def _rows(snapshot: Snapshot) -> Iterable[dict[str, Any]]:
 
 
 def _items(rows: Iterable[dict[str, Any]], before: Mapping[Place, _Kept]) -> dict[Place, _Kept]:
-    """The live items among facts, oldest first; an item is as old as the first of the versions that led to it.
-
-    What was read `before` is not read again.
-    """
+    """The live items among facts, oldest first; an item is as old as the first of the versions that led to it."""
     known = {each.fact: (place, each.item.value) for place, each in before.items()}
     since: dict[str, datetime] = {}
     found: dict[Place, _Kept] = {}

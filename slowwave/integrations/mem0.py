@@ -1,7 +1,6 @@
-"""`Memory` with the calls of mem0: a program changes one import, and talks to a memory of slowwave.
+"""`Memory` with the calls of mem0: a program changes one import, and talks to a memory of slowwave (docs/mem0.md).
 
-Each user has a namespace of the store, so that users are apart by construction; an id is the namespace and the fact.
-What differs from mem0 is listed in docs/mem0.md.
+Each user has a namespace of the store; an id is the namespace and the fact.
 """
 
 from __future__ import annotations
@@ -74,10 +73,7 @@ class Memory:
         metadata: Mapping[str, Any] | None = None,
         infer: bool = True,
     ) -> dict[str, Any]:
-        """Learn from messages, or without `infer` keep each as it is; `run` of the answer can be undone.
-
-        Messages without words are left out. Where none is left, nothing runs, and `run` is None.
-        """
+        """Learn from messages, or without `infer` keep each as it is; `run` can be undone, or is None."""
         scope = _scope({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
         if metadata:
             warnings.warn("slowwave keeps no metadata of memories.", stacklevel=2)

@@ -24,8 +24,8 @@ _ROLES = ("user", "assistant")
 class SlowwaveSession(SessionABC):
     """A session whose messages are also learned, as the conversation of its id.
 
-    Items are kept, exactly, by another session; texts of users and assistants go to the memory as well. What cannot be
-    learned now, because another writer holds the memory or a model is overloaded, is learned with the next items.
+    Items are kept by another session. What cannot be learned now, because another writer holds the memory or a model is
+    overloaded, is learned with the next items.
     """
 
     def __init__(self, session_id: str, memory: OpenMemory, underlying: SessionABC | None = None) -> None:

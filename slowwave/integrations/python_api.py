@@ -1,7 +1,6 @@
 """The Python API: one class that reads a memory and adds to it. The command line and the MCP server use it too.
 
-Importing this module needs nothing but Python: a type checker that has only the wheel sees every call and every record,
-and each command starts fast. So the parts of the project are imported inside the calls.
+Importing it needs nothing but Python: the parts of the project are imported inside the calls.
 """
 
 from __future__ import annotations
@@ -72,9 +71,8 @@ def open_memory(
     """Open a memory, to be used as a context manager or closed.
 
     By default the store is SLOWWAVE_STORE or `./memory`, and `settings` is the file SLOWWAVE_CONFIG or
-    `./slowwave.toml`. Nothing is read before the first call, so that the first addition can make the store. Without
-    `is_logged` reading leaves no access events, and makes nothing look used. Raises `UnusableInput` for wrong settings,
-    and where a module of the program has the name of one of the project's.
+    `./slowwave.toml`. Nothing is read before the first call. Without `is_logged` reading makes nothing look used.
+    Raises `UnusableInput` for wrong settings, and where a module of the program has the name of one of the project's.
     """
     bring_in()
     from apps.configuration import Place
@@ -87,17 +85,13 @@ class OpenMemory:
     """One namespace of a store. Every call blocks, may be made in any thread, and sees the newest state.
 
     Times without a zone are UTC; `now`, where a call takes it, stands for the present moment, for replays and tests.
-    Where there is no such store, reading raises `UnusableInput`; where there is no such namespace, entity or id,
-    `UnknownName`.
+    Reading raises `UnusableInput` without such a store, `UnknownName` without such a namespace, entity or id.
     """
 
     def __init__(
         self, place: Place, *, embedder: str | None = None, is_logged: bool = True, commit: int | None = None
     ) -> None:
-        """A memory that is opened by its first call; with `commit` it answers from the state after that one for ever.
-
-        Unless given, the embedder is that of the stored vectors.
-        """
+        """A memory that is opened by its first call; with `commit` it stays at the state after that one."""
         self.place = place
         self._how: dict[str, Any] = {"embedder": embedder, "is_logged": is_logged, "commit": commit}
         self._opened: Recaller | None = None
@@ -115,10 +109,7 @@ class OpenMemory:
         is_logged: bool = True,
         commit: int | None = None,
     ) -> OpenMemory:
-        """A memory that is open already and reads no file of settings, for measurements.
-
-        Raises as reading does, and `UnknownName` where there is no such commit.
-        """
+        """A memory that is open already and reads no file of settings, for measurements."""
         bring_in()
         from apps.configuration import Place
         from slowwave.common.settings import RecallSettings, Settings
@@ -170,14 +161,12 @@ class OpenMemory:
         """The `k` facts that answer a query best (by default as many as the settings say), and passages of messages.
 
         Passages say what none of the facts says; `only` leaves one of the two out. `also` are other wordings of the
-        query, searched with it.
+        query.
 
-        `as_of` asks what was true then, `known_as_of` what was believed then; both together, what was then taken to be
-        true at `as_of`. `graph` says whether relations are followed. Facts of the `conversation` that is going on come
-        sooner; with `last`, only facts about entities of so many last conversations come at all (S2-74).
-
-        With `over_time`, for an order, a development or a summary, the answer also has the `outline` of the
-        conversations: lines that a model wrote while it read.
+        `as_of` asks what was true then, `known_as_of` what was believed then. `graph` says whether relations are
+        followed. Facts of the `conversation` that is going on come sooner; with `last`, only facts about entities of so
+        many last conversations come at all (S2-74). With `over_time`, for an order, a development or a summary, the
+        answer also has the `outline` of the conversations.
 
         After `recall_timeout_ms` of the settings it ends without an answer and `is_timed_out` is true: this does not
         mean that nothing is known.
@@ -203,8 +192,7 @@ class OpenMemory:
     ) -> list[Recollection]:
         """The answers of `recall` to many queries, in their order, from one state; much faster than one by one.
 
-        `took_ms` of each is the mean of all. Together they have the time of so many recalls; where it is over, none has
-        an answer.
+        `took_ms` of each is the mean of all. Together they have the time of so many recalls.
         """
         if isinstance(queries, str):
             raise UnusableInput("The queries are one text.", "Give a list of them, or use `recall`.")
@@ -228,11 +216,10 @@ class OpenMemory:
     ) -> str:
         """The facts for a query as a block for a prompt, within so many tokens (S2-40).
 
-        It ends where the next line is not likely to answer; with `fill` where nothing more fits. Ask with `over_time`
-        for an order of events, a development or a summary: the lines are then taken from the whole time.
-        Empty without a budget, where nothing fits, and where the recall ended without an answer. By default as many
-        facts and passages are recalled as any block has room for. `recall.context.context_share` gives the budget that
-        is due to the block in a whole context.
+        It ends where the next line is not likely to answer; with `fill` where nothing more fits. With `over_time`, for
+        an order of events, a development or a summary, its lines are taken from the whole time. Empty without a budget,
+        where nothing fits, and where the recall ended without an answer. `recall.context.context_share` gives the
+        budget of the block in a context.
         """
         how: dict[str, Any] = {"as_of": as_of, "known_as_of": known_as_of, "scope": scope, "only": only, "now": now}
         return self._block(query, token_budget, k=k, also=also, fill=fill, over_time=over_time, **how).text
@@ -254,12 +241,11 @@ class OpenMemory:
     ) -> Reply:
         """The answer of a model from the block of `context_for`, in one paid call, with its sources.
 
-        Ask with `over_time` for an order, a development or a summary, as `context_for`.
         `model` is provider/model, `max_usd` and `max_calls` are limits of this question; each stands in place of that
-        of the settings ([ingest.llm], whose other limits count). Where nothing is found no model is called. Raises
-        `MissingKey` where there is no model, `BudgetReached` where the limits leave no room, `UnusableInput` for a
-        limit out of its range or in dollars where the model has no known price, `Transient` where the model does not
-        answer now, `Terminal` where its answer is no use, and `TookTooLong` where the memory is too slow.
+        of the settings ([ingest.llm]). Where nothing is found no model is called. Raises `MissingKey` where there is no
+        model, `BudgetReached` where the limits leave no room, `UnusableInput` for a limit out of its range or in
+        dollars where the model has no known price, `Transient` where the model does not answer now, `Terminal` where
+        its answer is no use, and `TookTooLong` where the memory is too slow.
         """
         from apps.configuration import answering
         from recall.ask import ask  # imports the model clients, which no other read needs
@@ -304,10 +290,7 @@ class OpenMemory:
         everything: bool = False,
         now: Time | None = None,
     ) -> tuple[Entity, tuple[RecalledFact, ...]]:
-        """An entity and what is known about it, newest first; with `everything` also what no longer holds (S2-36).
-
-        A time goes before `everything`.
-        """
+        """An entity and what is known about it, newest first; with `everything` also what no longer holds (S2-36)."""
         from recall.facts import facts_about
 
         seen, moment = self.snapshot, _moment(now, as_of, known_as_of)
@@ -399,7 +382,7 @@ class OpenMemory:
     ) -> Neighbourhood:
         """The entities at most `hops` relations away, and the facts between them, at most `limit`, the nearest (S2-37).
 
-        Of `edge_types` (causal, temporal, semantic, hierarchical, co_occurrence) only those named are followed, or all.
+        `edge_types` (causal, temporal, semantic, hierarchical, co_occurrence): only those are followed.
         """
         from recall.walks import known_types, neighbours_of
 
@@ -437,10 +420,7 @@ class OpenMemory:
     def entities(
         self, limit: int = 50, type: str | None = None, *, everything: bool = False
     ) -> tuple[int, tuple[Entity, ...]]:
-        """How many entities there are, of a type or of all, and those that most is known about.
-
-        The type may be named in English or Spanish (C8); with `everything` archived ones too.
-        """
+        """How many entities there are, of a type (C8), and those that most is known about; archived by `everything`."""
         from recall.entities import list_entities
 
         at_least_one("limit", limit)
@@ -497,9 +477,9 @@ class OpenMemory:
     ) -> DuplicateReport:
         """Observations of an entity that look alike, as pairs and clusters, for review; nothing is changed (S0-04).
 
-        At most `limit` pairs are listed, the nearest; all are counted. Thresholds are ratios in [0, 1].
+        At most `limit` pairs are listed, the nearest. Thresholds are ratios in [0, 1].
         """
-        from recall.entity_review import duplicates_of
+        from recall.report import duplicates_of
 
         at_least_one("limit", limit)
         named = checked_text("entity", entity)
@@ -512,10 +492,9 @@ class OpenMemory:
     ) -> Added:
         """State something about an entity, as a run of its own; returns the outcome of each text (S0-02).
 
-        An entity that is unknown is made, of this type (concept if none is given, in English or Spanish), or with
-        `create=False` is an error. A text that looks like an observation of the entity is stored and flagged; one that
-        is known word for word is passed over. What several threads say of an entity while another is at work is one
-        run, with the answer for each. Raises `UnusableInput` where there is nothing to add or no such type.
+        An unknown entity is made, of this type (concept if none is given), or with `create=False` is an error. A text
+        that looks like another one is stored and flagged; one that is known word for word is passed over. What several
+        threads say meanwhile is one run. Raises `UnusableInput` where there is nothing to add or no such type.
         """
         refuse_a_fork()
         from tasks.people.observations import observe, part_of  # import the ingest path, which reading does not need
@@ -542,11 +521,10 @@ class OpenMemory:
         """Learn from messages of a conversation, as `slowwave ingest` does from a file: the same filters, one run.
 
         A message has `role` and `content`, and may have `name`, `timestamp` and `message_id`. A conversation grows when
-        its name is given again; without a name it gets one from its messages. What is known already is passed over and
-        costs nothing. Messages of one conversation and speaker that have equal texts and neither time nor id are one
-        message: give what is said again a `timestamp`. `speaker` is the name of the person who speaks as `user`.
-        `model` and the limits stand in place of those of the settings. Raises `UnusableInput` for what is no message,
-        and `BudgetReached` never: what was not extracted waits for the next run.
+        its name is given again. What is known already costs nothing; equal texts of one speaker with neither time nor
+        id are one message. `speaker` is the name of the person who speaks as `user`; `model` and the limits stand in
+        place of those of the settings. Raises `UnusableInput` for what is no message, and `BudgetReached` never: the
+        rest waits for the next run.
         """
         refuse_a_fork()
         from apps.configuration import with_flags
@@ -559,10 +537,10 @@ class OpenMemory:
             return ingest_messages(messages, conversation, *where, settings, place.settings.embedder, at)
 
     def retire(self, facts: str | Sequence[str]) -> tuple[str, ...]:
-        """Retire live facts: out of recall, into the archive; returns the runs, one for each entity, to undo them.
+        """Retire live facts (ids): out of recall, into the archive; returns the runs, one for each entity.
 
-        `facts` are ids. Raises `UnknownName` for an unknown one, `UnusableInput` for one that is no longer live, and
-        `Refused` for one that is pinned; none is retired then.
+        Raises `UnknownName` for an unknown one, `UnusableInput` for one that is not live, `Refused` for a pinned one;
+        none is retired then.
         """
         refuse_a_fork()
         from recall.history import fact_named
@@ -588,8 +566,8 @@ class OpenMemory:
     def revise(self, fact: str, statement: str) -> Added:
         """State a live fact anew, as one run: the statement is added to its entity, and the fact is retired.
 
-        It points at the new one, and `chain` has both. Nothing is retired where the statement is refused, or says the
-        same as the fact (`confirmed`, with its id), or waits for a person. Raises as `retire` does.
+        Nothing is retired where the statement is refused, says the same as the fact (`confirmed`, with its id), or
+        waits for a person. Raises as `retire` does.
         """
         refuse_a_fork()
         from recall.history import fact_named

@@ -20,10 +20,7 @@ BLOCK_TOKENS = 1000
 
 @contextmanager
 def library(extra: str, name: str) -> Iterator[None]:
-    """Imports inside need the library of this extra; where its module is missing, the error names the extra.
-
-    A missing module of another name is an installation of the library that is broken, and raised as it is.
-    """
+    """Imports inside need the library of this extra; where its module is missing, the error names the extra."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -43,10 +40,7 @@ def checked_memory(memory: object) -> OpenMemory:
 
 
 def read_or(nothing: T, read: Callable[[], T], *, is_warned: bool = True) -> T:
-    """What is read, or `nothing` where there is no such store or namespace yet.
-
-    Where there is no store it warns, once in a process: the path may be wrong.
-    """
+    """What is read, or `nothing` where there is no such store (it warns once in a process) or namespace yet."""
     try:
         return read()
     except NoStoreYet as error:

@@ -7,8 +7,7 @@ Facts
 - `restore`: which archived facts come back?
 
 Entities
-- `entity_merges`: what of one entity goes to another that is the same?
-- `entity_decisions`: what people decided about entities
+- `entity_merges`: what of one entity goes to another that is the same, and which facts exclude each other then?
 
 Both
 - `erasure`: which rows go with a forgotten subject?

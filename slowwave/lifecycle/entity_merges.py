@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -17,41 +18,72 @@ import polars as pl
 from slowwave.common import frames
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.entrenchment import ENDS
+from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import BeliefSettings
-from slowwave.common.text import as_json, cut_bytes, digest, normalise_name, row_id
+from slowwave.common.text import cut_bytes, digest, normalise_name, row_id
 from slowwave.common.validity import MAX_CHAIN, is_live
 from slowwave.entities.mentions import MAX_SUMMARY_BYTES, embed_texts
+from slowwave.facts.revision.conflicts import KIND, flag_doubts
+from slowwave.facts.revision.mutual_exclusion import MutualExclusion, names_of
 from slowwave.facts.revision.pending_beliefs import belief_ids, decayed, noisy_or
+from slowwave.facts.revision.repetition import FactSources
 
-from .entity_decisions import (
-    Conflict,
-    MergeContext,
-    Pair,
-    about_conflicts,
-    about_entities,
-    about_moves,
-    find_conflicts,
-    is_between,
-    settled_pairs,
-    waits_for,
-)
 from .pruning_and_eviction import Cause, plan_retirement
 
-# Beliefs of merged entities (S2-63, S2-65, S2-70). A belief is found by its key, so the beliefs of the entity that is
-# gone get new keys. Where a belief with that key exists, the evidence of both is joined, each message once, and the
-# probability is computed again in message order.
+Row = dict[str, Any]
+Pair = tuple[str, str]
+"""The ids of the entity that goes and of the one that stays."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MergeContext:
+    """Everything stored about two entities that a plan of their merge reads, as whole rows, with vectors.
+
+    `entities`: both, and those that were split from the loser or merged into it. `called`: ALIASES of all entities with
+    a name of one of the two, canonical names among them, without an id. `facts` and `archive`: those that name the
+    loser. `flagged`: live ones that do not, and are flagged as similar to one that says something between the two.
+    `winner_facts`: the other live facts that name the winner. `evidence` of the live relations of both, `objects` and
+    `object_aliases`: what their objects are called. `pairs`: decisions about pairs with one of `facts` in them.
+    `beliefs` and `hints`: as `join_beliefs` wants them. `episodes`: the links of both.
+    """
+
+    entities: pl.DataFrame
+    called: pl.DataFrame
+    facts: pl.DataFrame
+    archive: pl.DataFrame
+    flagged: pl.DataFrame
+    winner_facts: pl.DataFrame
+    evidence: pl.DataFrame
+    objects: pl.DataFrame
+    object_aliases: pl.DataFrame
+    predicates: pl.DataFrame
+    pairs: pl.DataFrame
+    beliefs: pl.DataFrame
+    hints: pl.DataFrame
+    episodes: pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two live facts that exclude each other: their relation, and (id, statement) of each."""
+
+    predicate: str
+    known: tuple[str, str]
+    moved: tuple[str, str]
+
+
+# Beliefs of merged entities (S2-63, S2-65, S2-70). A belief is found by its key, so a belief that waits gets a new one;
+# where a belief with that key waits too, the evidence of both is counted again, each message once by its surest hint.
 
 
 _DAY = timedelta(days=1)
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedBeliefs:
-    """Whole rows to upsert, by id, and the ids of rows that go.
+    """Whole rows to upsert, by id, and the ids of rows that go; `joined`: (gone id, kept id).
 
-    `joined`: pairs of beliefs that became one, as (gone id, kept id). `void`: beliefs whose subject and object are now
-    one entity, as (id, statement).
+    `void`: beliefs whose subject and object are now one entity, as (id, statement).
     """
 
     beliefs: Mapping[str, Row]
@@ -62,38 +94,36 @@ class JoinedBeliefs:
     void: Sequence[tuple[str, str]]
 
 
-def join_beliefs(
-    beliefs: pl.DataFrame, evidence: pl.DataFrame, loser: str, winner: str, waiting: frozenset[str], decay_rate: float
-) -> JoinedBeliefs:
-    """Move the beliefs about the entity `loser` to the entity `winner`.
+def join_beliefs(beliefs: pl.DataFrame, evidence: pl.DataFrame, pair: Pair, decay_rate: float) -> JoinedBeliefs:
+    """Move the beliefs about the first of the pair to the second.
 
-    `beliefs`: those that name the loser, and all beliefs of their new subjects; `evidence`: of these; `waiting`: ids of
-    promoted candidates without a decision. A belief whose candidate has a decision stays beside a later belief with the
-    same key. Nothing is promoted here; the next hint does that.
+    `beliefs`: those that name the first, and all of their new subjects; `evidence`: theirs. A belief with a candidate
+    keeps its id. Nothing is promoted here; the next hint does that.
     """
     before = {row["id"]: row for row in beliefs.sort("first_at", "id").iter_rows(named=True)}
     hints: dict[str, list[Row]] = {id_: [] for id_ in before}
-    for step in evidence.sort("at", "id").iter_rows(named=True):
+    for step in evidence.iter_rows(named=True):
         hints.setdefault(step["belief_id"], []).append(step)
-    moving = [row for row in before.values() if loser in (row["subject_id"], row["object_id"])]
-    after = {id_: row for id_, row in before.items() if loser not in (row["subject_id"], row["object_id"])}
+    after = {id_: row for id_, row in before.items() if pair[0] not in (row["subject_id"], row["object_id"])}
+    over = {id_: row["promoted_id"] for id_, row in before.items() if row["promoted_id"] is not None}
     joined, void = [], []
-    for old in moving:
-        row = {**old, **{end: winner for end in ("subject_id", "object_id") if old[end] == loser}}
-        steps = hints.pop(old["id"])
+    for old in (row for id_, row in before.items() if id_ not in after):
+        row = {**old, **{end: pair[1] for end in ("subject_id", "object_id") if old[end] == pair[0]}}
         if row["subject_id"] == row["object_id"]:
             void.append((old["id"], old["statement"]))
+            del hints[old["id"]]
             continue
-        target = _target(row, {id_: each["promoted_id"] for id_, each in after.items() if _is_decided(each, waiting)})
-        moved = [{**step, "id": row_id("be", target, step["message_id"]), "belief_id": target} for step in steps]
-        if target not in after:
-            after[target], hints[target] = {**row, "id": target}, moved if target != old["id"] else steps
-        elif row["promoted_at"] is not None:
-            after[old["id"]], hints[old["id"]] = row, steps
-        else:
-            hints[target] = _counted([*hints[target], *moved], decay_rate)
-            after[target] = _joined(after[target], row, hints[target])
+        if row["promoted_at"] is not None:
+            after[old["id"]] = row
+            continue
+        row["id"] = target = _key_of(row, over)
+        moved = hints.pop(old["id"]) + hints.pop(target, [])
+        named = [{**step, "id": row_id("be", target, step["message_id"]), "belief_id": target} for step in moved]
+        hints[target] = _counted(named, decay_rate)
+        if target in after:
+            row = _joined(after[target], row, hints[target])
             joined.append((old["id"], target))
+        after[target] = row
     was = {row["id"]: row for row in evidence.iter_rows(named=True)}
     now = {step["id"]: step for steps in hints.values() for step in steps}
     return JoinedBeliefs(
@@ -106,75 +136,85 @@ def join_beliefs(
     )
 
 
-def _is_decided(belief: Row, waiting: frozenset[str]) -> bool:
-    return belief["promoted_id"] is not None and belief["promoted_id"] not in waiting
-
-
-def _target(belief: Row, over: dict[str, str]) -> str:
-    """The id of the belief after the merge."""
+def _key_of(belief: Row, over: Mapping[str, str]) -> str:
+    """The id by which the next hint finds the belief."""
     claimed = json.loads(belief["claim"])["fact"] if belief["claim"] else {}
-    ends = {name: belief[name] for name in ("subject_id", "object_id", "predicate", "edge_type", "scope")}
-    fact = {name: value for name, value in claimed.items() if frames.FACTS.get(name) == frames.TEXT} | ends
-    return belief_ids(frames.conform(pl.DataFrame([fact]), frames.FACTS), over)[0]
+    texts = {name: value for name, value in {**claimed, **belief}.items() if frames.FACTS.get(name) == frames.TEXT}
+    return belief_ids(frames.conform(pl.DataFrame([texts]), frames.FACTS), over)[0]
+
+
+def _counted(steps: Sequence[Row], decay_rate: float) -> list[Row]:
+    """The steps in order of time, each message once with its surest hint, with prior and posterior."""
+    surest = {step["id"]: step for step in sorted(steps, key=lambda step: step["evidence"])}
+    counted: list[Row] = []
+    for step in sorted(surest.values(), key=lambda step: (step["at"], step["id"])):
+        last = counted[-1] if counted else None
+        prior = decayed(last["posterior"], (step["at"] - last["at"]) / _DAY, decay_rate) if last else 0.0
+        counted.append({**step, "prior": prior, "posterior": noisy_or(prior, step["evidence"])})
+    return counted
 
 
 def _joined(left: Row, gone: Row, steps: Sequence[Row]) -> Row:
-    """The kept belief after these steps of both (S2-65), with the surer claim and the directives of both."""
-    row = {
+    """The belief after these steps of both (S2-65), with the claim of the surer one."""
+    surer = max((left, gone), key=lambda row: (row["probability"], row is left))
+    return {
         **left,
-        "evidence_count": len(steps) or (left["evidence_count"] or 0) + (gone["evidence_count"] or 0),
-        "probability": steps[-1]["posterior"] if steps else max(left["probability"], gone["probability"]),
+        **{name: surer[name] for name in ("claim", "statement")},
+        "evidence_count": len(steps),
+        "probability": steps[-1]["posterior"] if steps else surer["probability"],
         "first_at": min(left["first_at"], gone["first_at"]),
         "last_at": max(left["last_at"], gone["last_at"]),
     }
-    if row["promoted_at"] is None and left["claim"] and gone["claim"]:
-        claims = json.loads(left["claim"]), json.loads(gone["claim"])
-        surest = max(claims, key=lambda claim: claim["fact"]["confidence"] or 0.0)
-        directives = {as_json(each): each for claim in claims for each in claim["directives"]}
-        claim = {"fact": surest["fact"], "directives": list(directives.values())}
-        row |= {"claim": as_json(claim), "statement": claim["fact"]["statement"]}
-    return row
-
-
-def _counted(rows: Sequence[Row], decay_rate: float) -> list[Row]:
-    """The steps in order of time, each message once with its surest hint, with prior and posterior."""
-    surest: dict[str, Row] = {}
-    for row in sorted(rows, key=lambda row: row["evidence"], reverse=True):
-        surest.setdefault(row["id"], row)
-    steps: list[Row] = []
-    for row in sorted(surest.values(), key=lambda row: (row["at"], row["id"])):
-        before = steps[-1] if steps else None
-        prior = decayed(before["posterior"], (row["at"] - before["at"]) / _DAY, decay_rate) if before else 0.0
-        steps.append({**row, "prior": prior, "posterior": noisy_or(prior, row["evidence"])})
-    return steps
 
 
 VOID = "It said something between two entities that are one now."
-
-
-SELF_LOOP = "self-loop after merge"
-_BY_MERGE = Cause("archive", SELF_LOOP, "person", VOID)
+_BY_MERGE = Cause("archive", "self-loop after merge", "person", VOID)
 _NO_LONGER = {"consolidated_at": None, "consolidation_error": None, "consolidation_attempts": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The result of merging two entities: `loser` goes, `winner` stays.
+
+    `facts` are about the winner now; `archived` (id, statement) of those among them that said something between the
+    two; `names` are new names of the winner. Of two facts in `conflicts` one at a time can hold: both stay, in doubt.
+    `is_new` is false where they were merged before, and nothing changed.
+    """
+
+    loser: str
+    loser_id: str
+    winner: str
+    winner_id: str
+    facts: int = 0
+    archived: tuple[tuple[str, str], ...] = ()
+    names: tuple[str, ...] = ()
+    beliefs: int = 0
+    conflicts: tuple[Conflict, ...] = ()
+    is_new: bool = True
+
+    @property
+    def counts(self) -> dict[RunCount, int]:
+        """What changed, for the run."""
+        return {
+            RunCount.ENTITIES_MERGED: int(self.is_new),
+            RunCount.FACTS_MOVED: self.facts,
+            RunCount.FACTS_ARCHIVED: len(self.archived),
+            RunCount.CONFLICTS_FOUND: len(self.conflicts),
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntityMerge:
-    """Rows to upsert and ids to delete, by table, facts apart.
+    """Rows to upsert and ids to delete, by table, facts apart, and the result.
 
-    `moved` are ids of facts that are about the winner now, `archived` (id, statement) of those among them that said
-    something between the two. `names` are new names of the winner. `to_embed` is what the winner's vector stands for
-    from now on, None where it stays as it is.
+    `to_embed` is what the winner's vector stands for from now on, None where it stays as it is.
     """
 
     facts: pl.DataFrame
     archive: pl.DataFrame
     rows: Mapping[str, pl.DataFrame]
     gone: Mapping[str, Sequence[str]]
-    moved: tuple[str, ...]
-    archived: tuple[tuple[str, str], ...]
-    names: tuple[str, ...]
-    conflicts: tuple[Conflict, ...]
-    beliefs: int
+    merged: Merged
     to_embed: str | None
 
 
@@ -220,18 +260,10 @@ def plan_merge(
     facts, archived, retirements = _facts(context, pair, now)
     aliases, old_aliases = _aliases(context.called, loser, winner)
     episodes, old_episodes = _episodes(context.episodes, pair)
-    joined = join_beliefs(
-        context.beliefs, context.hints, *pair, context.waiting, (beliefs or BeliefSettings()).decay_rate
-    )
-    conflicts, doubts = find_conflicts(context, facts, aliases, pair, now)
+    joined = join_beliefs(context.beliefs, context.hints, pair, (beliefs or BeliefSettings()).decay_rate)
+    conflicts, doubts = _find_conflicts(context, facts, aliases, pair, now)
     moved = pl.concat([context.facts, context.archive], how="diagonal").sort("id")
-    decisions = [
-        *about_entities(loser, winner, moved.height, archived, conflicts, now),
-        *about_moves(moved, loser, winner, now),
-        *retirements,
-        *about_beliefs(joined, now),
-        *about_conflicts(conflicts, now),
-    ]
+    decisions = [*_decisions(loser, winner, moved, archived, conflicts, joined, now), *retirements]
     return EntityMerge(
         facts,
         _repointed(context.archive, pair),
@@ -249,15 +281,14 @@ def plan_merge(
             "episode_entities": old_episodes,
             "pending_beliefs": sorted(joined.gone),
             "belief_evidence": sorted(joined.gone_evidence),
-            "pair_decisions": settled_pairs(context, facts, [id_ for id_, _ in archived]),
+            "pair_decisions": _settled_pairs(context, facts, [id_ for id_, _ in archived]),
         },
-        tuple(moved["id"]),
-        archived,
-        tuple(sorted(aliases["alias_name"].unique())),
-        conflicts,
-        len(joined.beliefs),
+        Merged(
+            loser["name"], loser["id"], winner["name"], winner["id"], moved.height, archived,
+            tuple(sorted(aliases["alias_name"].unique())), len(joined.beliefs), conflicts,
+        ),
         _to_embed(entities, context.entities, winner["id"]),
-    )
+    )  # fmt: skip
 
 
 def _entities(entities: pl.DataFrame, pair: Pair) -> pl.DataFrame:
@@ -312,7 +343,7 @@ def _facts(
     ]
     every = pl.concat([_repointed(facts, pair).with_columns(again), context.flagged.select(facts.columns)])
     going, partners = every.filter(is_loop).sort("id"), every.filter(~is_loop & pl.col("similar_to_id").is_in(loops))
-    waiting = context.pairs.filter(waits_for(loops))
+    waiting = context.pairs.filter(_waits_for(loops))
     retired = plan_retirement(going, partners, waiting, _BY_MERGE, now)
     rows = pl.concat([every.join(retired.facts, on="id", how="anti"), retired.facts.select(every.columns)])
     return rows.sort("id"), tuple(going.select("id", "statement").iter_rows()), retired.decisions.to_dicts()
@@ -355,13 +386,114 @@ def _episodes(links: pl.DataFrame, pair: Pair) -> tuple[pl.DataFrame, list[str]]
     return moved, own["id"].to_list()
 
 
-def about_beliefs(joined: JoinedBeliefs, now: datetime) -> list[Row]:
+# Contradictions that a merge makes or ends: nothing is guessed (S2-58, S2-75, T31).
+
+
+def is_between(pair: Pair) -> pl.Expr:
+    """Whether a fact has one of the pair at either end."""
+    subject, object_ = pl.col("subject_id"), pl.col("object_id")
+    both = (subject == pair[0]) & (object_ == pair[1]) | (subject == pair[1]) & (object_ == pair[0])
+    return both.fill_null(False)
+
+
+def _find_conflicts(
+    context: MergeContext,
+    facts: pl.DataFrame,
+    aliases: pl.DataFrame,
+    pair: Pair,
+    now: datetime,
+) -> tuple[tuple[Conflict, ...], pl.DataFrame]:
+    """Live facts that exclude each other, and the pairs that wait for a decision (S2-58, S2-75)."""
+    came = context.facts.filter(pl.col("subject_id") == pair[0])["id"].implode()
+    parts = [
+        part.filter(is_live(now), pl.col("kind") == "relation").with_columns(said_at="valid_from", place=pl.lit(place))
+        for part, place in ((context.winner_facts, 0), (facts.drop("vector").filter(pl.col("id").is_in(came)), 1))
+    ]
+    rows = pl.concat(parts, how="diagonal").sort("valid_from", "id")
+    names = names_of(context.objects, pl.concat([context.object_aliases, aliases], how="diagonal"))
+    types = dict(context.objects.select("id", "entity_type").iter_rows())
+    messages = context.evidence.group_by("fact_id").agg("message_id").iter_rows()
+    evidence = FactSources({fact: frozenset(listed) for fact, listed in messages}, {}, {})
+    rivals = MutualExclusion(rows["predicate"], context.predicates, names, types, evidence)
+    known, moved = ([*rows.filter(pl.col("place") == place).iter_rows(named=True)] for place in (0, 1))
+    rivals.place(known)
+    found = [
+        Conflict(new["predicate"], (old["id"], old["statement"]), (new["id"], new["statement"]))
+        for new in moved
+        if new["predicate"] in rivals.single and new["polarity"] != "negated" and new["object_text"]
+        for old in rivals.of(new)
+    ]
+    conflict_pairs = [(conflict.moved[0], conflict.known[0], "") for conflict in found]
+    doubts = flag_doubts(conflict_pairs, pl.Series(dtype=pl.String), now)
+    decided = context.pairs.filter(pl.col("outcome") != "pending").select("id")
+    return tuple(found), doubts.join(decided, on="id", how="anti")
+
+
+def _settled_pairs(context: MergeContext, facts: pl.DataFrame, archived: Sequence[str]) -> list[str]:
+    """Pairs that must be compared again, or never again.
+
+    What was kept apart while it was of two entities, unless a person said so; what waited beside a fact that is
+    archived now; and what seemed to contradict and names one object now (T31).
+    """
+    moved, mine, gone = (
+        ids.implode() for ids in (context.facts["id"], context.winner_facts["id"], pl.Series(archived, dtype=pl.String))
+    )
+    crosses = (pl.col("a_id").is_in(moved) & pl.col("b_id").is_in(mine)) | (
+        pl.col("b_id").is_in(moved) & pl.col("a_id").is_in(mine)
+    )
+    is_doubt = (pl.col("kind") == KIND).fill_null(False)
+    again = crosses & ~is_doubt & (pl.col("decided_by") != "person").fill_null(True)
+    ends = pl.concat([facts, context.winner_facts], how="diagonal").select(
+        "id", relation=pl.struct("subject_id", "object_id")
+    )
+    both = context.pairs.join(ends, left_on="a_id", right_on="id", how="left").join(
+        ends, left_on="b_id", right_on="id", how="left", suffix="_b"
+    )
+    object_ = pl.col("relation").struct.field("object_id")
+    is_same = (pl.col("relation") == pl.col("relation_b")) & object_.is_not_null()
+    now_alike = (pl.col("outcome") == "pending") & is_doubt & is_same.fill_null(False)
+    return both.filter(again | _waits_for(gone) | now_alike)["id"].unique().sort().to_list()
+
+
+def _waits_for(facts: pl.Series) -> pl.Expr:
+    """Whether a pair with one of these facts (a list of ids) is not decided."""
+    return (pl.col("outcome") == "pending") & pl.any_horizontal(pl.col("a_id", "b_id").is_in(facts))
+
+
+def _decisions(
+    loser: Row,
+    winner: Row,
+    moved: pl.DataFrame,
+    archived: Sequence[tuple[str, str]],
+    conflicts: Sequence[Conflict],
+    joined: JoinedBeliefs,
+    now: datetime,
+) -> list[dict[str, object]]:
+    """What a person decided: the merge, once for each of the two, and what follows for facts and beliefs."""
+    pair, decide = (loser["id"], winner["id"]), partial(decision, now=now, decided_by="person")
+    measures = {
+        "facts": moved.height, "archived": [id_ for id_, _ in archived], "conflicts": len(conflicts),
+        "types": [loser["entity_type"], winner["entity_type"]], "names": [loser["name"], winner["name"]],
+    }  # fmt: skip
+    one = f"A person said that it is {winner['name']!r}; all of it belongs to that one now."
+    other = f"A person said that {loser['name']!r} is the same; all of that one belongs to it now."
+    came = f"{loser['name']!r} was merged into {winner['name']!r}: it is about that one now."
     same = "Both beliefs say the same of what is one entity now: their evidence is counted together."
-    rows = [
-        decision("join", left, [gone, left], [left], same, now, decided_by="person") for gone, left in joined.joined
+    stay = "Its relation allows one object at a time, and both were known of what is one entity now: both stay."
+    ends = moved.select("id", *ENDS).iter_rows(named=True)
+    about = ((row.pop("id"), {end: list(pair) for end, was in row.items() if was == pair[0]}) for row in ends)
+    return [
+        *(
+            decide("merge_entity", id_, pair, [pair[1]], why, measures=measures)
+            for id_, why in zip(pair, (one, other), strict=True)
+        ),
+        *(decide("move", id_, pair, [id_], came, measures=which) for id_, which in about),
+        *(decide("join", kept, [gone, kept], [kept], same) for gone, kept in joined.joined),
+        *(decide("evict", id_, [id_], [], VOID, measures={"statement": words}) for id_, words in joined.void),
+        *(
+            decision(
+                "refuse", each.known[0], [each.known[0], each.moved[0]], [], stay, now, {"relation": each.predicate}
+            )
+            for each in conflicts
+        ),
     ]
-    void = [
-        decision("evict", id_, [id_], [], VOID, now, {"statement": words}, decided_by="person")
-        for id_, words in joined.void
-    ]
-    return [*rows, *void]

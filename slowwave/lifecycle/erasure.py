@@ -19,7 +19,7 @@ import polars as pl
 
 from slowwave.common.text import FORGOTTEN, word_set
 from slowwave.facts.revision.search_terms import COLUMN as GENERAL_WORDS
-from slowwave.facts.searched_texts import SILENT_ROLES, message_text, search_texts
+from slowwave.facts.searched_texts import search_texts
 
 from .forgotten_names import NameMatcher
 
@@ -314,14 +314,3 @@ def renewed_search_texts(before: pl.DataFrame, after: pl.DataFrame, gone: Collec
     old = before.select("id", old=search_texts(before))
     both = found.join(old, on="id", maintain_order="left").filter(~is_gone)
     return both.filter(pl.col("search_text").ne_missing(pl.col("old"))).select("id", "search_text")
-
-
-def embedded_messages(rows: pl.DataFrame) -> pl.DataFrame:
-    """(id, text): the embedded texts of struck messages; null if nothing is left to find."""
-    texts = [
-        message_text(speaker, content)
-        if role not in SILENT_ROLES and not is_order and (content or "").replace(FORGOTTEN, "").strip()
-        else None
-        for role, is_order, speaker, content in rows.select("role", "has_injection", "speaker", "content").iter_rows()
-    ]
-    return rows.select("id").with_columns(text=pl.Series(texts, dtype=pl.String))

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.decisions import decision, decision_frame, each_decided
 from slowwave.common.entrenchment import ENDS, KEPT_KINDS, is_kept, not_kept_sql
 from slowwave.common.settings import StewardSettings
 from slowwave.common.validity import is_live, live_sql, time_sql
@@ -148,32 +148,14 @@ def deletable(gone: pl.Series, steps: pl.DataFrame) -> pl.Series:
         gone = left
 
 
-def without_pointers(facts: pl.DataFrame, gone: pl.Series, before: Mapping[str, str]) -> pl.DataFrame:
-    """Facts that stay, without what points at facts that are deleted.
-
-    What took the place of a deleted fact took the place of that one's predecessor (`before`: fact to predecessor), the
-    first that stays.
-    """
-    left = set(gone)
-    heirs = {id_: _first_left(id_, before, left) for id_ in set(facts["supersedes_id"].drop_nulls()) & left}
+def without_pointers(facts: pl.DataFrame, gone: pl.Series) -> pl.DataFrame:
+    """Facts that stay, without what points at facts that are deleted."""
     is_lost = {name: pl.col(name).is_in(gone.implode()).fill_null(False) for name in POINTERS}
-    emptied = {"related_id": "related_id", "suspect_of": "suspect_of"}
-    emptied |= dict.fromkeys(("similar_to_id", "similarity_score"), "similar_to_id")
     return facts.with_columns(
-        *[pl.when(~is_lost[pointer]).then(name).alias(name) for name, pointer in emptied.items()],
+        *(pl.when(~lost).then(name).alias(name) for name, lost in is_lost.items()),
+        similarity_score=pl.when(~is_lost["similar_to_id"]).then("similarity_score"),
         similarity_flag=pl.col("similarity_flag") & ~is_lost["similar_to_id"],
-        supersedes_id=pl.when(is_lost["supersedes_id"])
-        .then(pl.col("supersedes_id").replace_strict(heirs, default=None, return_dtype=pl.String))
-        .otherwise("supersedes_id"),
     )
-
-
-def _first_left(start: str, before: Mapping[str, str], gone: set[str]) -> str | None:
-    step, seen = before.get(start), {start}
-    while step is not None and step in gone and step not in seen:
-        seen.add(step)
-        step = before.get(step)
-    return None if step in seen or step in gone else step
 
 
 def plan_orphans(entities: pl.DataFrame, known: pl.Series, cutoff: datetime) -> pl.DataFrame:
@@ -263,21 +245,15 @@ def _ends(facts: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
 
 def move_decisions(facts: pl.Series, days: float, now: datetime, action: str = "move") -> pl.DataFrame:
     """One row for each of these facts that is to move to the archive, or to be deleted."""
-    reason = f"It was over for more than {days:g} days."
-    return _decisions([(id_, {"expired_edge_retention_days": days}, reason) for id_ in facts], now, action)
+    seen = {"expired_edge_retention_days": days}
+    return each_decided(action, dict.fromkeys(facts, seen), f"It was over for more than {days:g} days.", now)
 
 
 def orphan_decisions(orphans: pl.DataFrame, days: float, now: datetime, action: str = "archive") -> pl.DataFrame:
     """One row for each of these ENTITIES."""
-    reason = "Nothing is known of it, and it was not mentioned for a long time."
-    return _decisions(
-        [
-            (id_, {"unseen_days": _age(seen, now), "orphan_days": days}, reason)
-            for id_, seen in orphans.select("id", "seen_at").iter_rows()
-        ],
-        now,
-        action,
-    )
+    ages = orphans.select("id", "seen_at").iter_rows()
+    seen = {id_: {"unseen_days": _age(at, now), "orphan_days": days} for id_, at in ages}
+    return each_decided(action, seen, "Nothing is known of it, and it was not mentioned for a long time.", now)
 
 
 def cap_measures(plan: CapPlan, most: int, now: datetime) -> dict[str, dict[str, object]]:
@@ -291,14 +267,7 @@ def cap_measures(plan: CapPlan, most: int, now: datetime) -> dict[str, dict[str,
 def cap_decisions(plan: CapPlan, most: int, now: datetime) -> pl.DataFrame:
     """One row for each entity of the plan."""
     reason = "There are more entities than are kept, and it is among the least related."
-    return _decisions([(id_, seen, reason) for id_, seen in cap_measures(plan, most, now).items()], now, "archive")
-
-
-def _decisions(rows: Sequence[tuple[str, Mapping[str, object], str]], now: datetime, action: str) -> pl.DataFrame:
-    return decision_frame(
-        decision(action, subject, [subject], [subject], reason, now, measures, key=())
-        for subject, measures, reason in rows
-    )
+    return each_decided("archive", cap_measures(plan, most, now), reason, now)
 
 
 def _age(at: datetime | None, now: datetime) -> float | None:

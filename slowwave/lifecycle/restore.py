@@ -13,7 +13,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.decisions import each_decided
 from slowwave.common.validity import is_live
 from slowwave.facts import aspects
 from slowwave.facts.revision.application import activated, with_types
@@ -56,9 +56,10 @@ def plan_restoration(
         consolidated_at=pl.lit(None, dtype=frames.TIME),
         replaced_by=pl.lit(None, dtype=pl.String),
     )
-    return RestorationPlan(
-        restored, aspects.aspect_rows(with_types(restored, entities)), _decisions(coming, now), refused
-    )
+    left = coming.select("id", "status_reason", "expired_at").iter_rows()
+    seen = {fact: {"was": why, "left_at": at} for fact, why, at in left}
+    decisions = each_decided("restore", seen, "A person brought it back.", now, decided_by="person")
+    return RestorationPlan(restored, aspects.aspect_rows(with_types(restored, entities)), decisions, refused)
 
 
 def _refused(archived: pl.DataFrame, others: pl.DataFrame, single: Collection[str], now: datetime) -> pl.DataFrame:
@@ -110,21 +111,3 @@ def _replaced(coming: pl.DataFrame, everyone: pl.DataFrame, single: Collection[s
 
 def _is_affirmed() -> pl.Expr:
     return (pl.col("polarity") != "negated").fill_null(True) & (pl.col("object_key") != "")
-
-
-def _decisions(coming: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    rows = [
-        decision(
-            "restore",
-            fact,
-            [fact],
-            [fact],
-            "A person brought it back.",
-            now,
-            {"was": why, "left_at": at},
-            decided_by="person",
-            key=(),
-        )
-        for fact, why, at in coming.select("id", "status_reason", "expired_at").iter_rows()
-    ]
-    return decision_frame(rows)

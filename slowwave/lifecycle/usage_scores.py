@@ -10,7 +10,7 @@ One recall saves a fact for ever from being pruned, whatever its age and score: 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 
 import numpy as np
@@ -24,8 +24,6 @@ from slowwave.common.validity import successors
 
 RECALL_BOOST = 0.2
 LINK_FLOOR = 0.01  # a link weaker than this is gone
-_SUMS = ("hit_count", "cosine_sum", "cosine_count", "link_count")
-_TIMES = ("last_retrieved_at", "link_decayed_at")
 
 Numbers = npt.NDArray[np.float64]
 
@@ -39,6 +37,20 @@ def evolved_weight(count: pl.Expr, confidence: pl.Expr) -> pl.Expr:
     return (confidence * (1.0 + RECALL_BOOST * recalls.log1p())).clip(upper_bound=1.0)
 
 
+def added_up(stored: pl.DataFrame, fresh: pl.DataFrame, schema: frames.Schema) -> pl.DataFrame:
+    """The rows of `fresh`, added to the stored ones of the same ids: numbers are summed, of times the latest counts.
+
+    Both have the columns of the schema; where the stored ones have `created_at`, this stays as it is.
+    """
+    known = stored.join(fresh, on="id", how="semi")
+    both = pl.concat([known, frames.conform(fresh, schema)], how="diagonal_relaxed")
+    parts = [
+        pl.col(name).sum() if kind.is_numeric() else pl.col(name).max() for name, kind in schema.items() if name != "id"
+    ]
+    birth = [pl.col("created_at").min()] if "created_at" in stored.columns else []
+    return both.group_by("id").agg(*parts, *birth).sort("id")
+
+
 def fold_recalls(usage: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     """FACT_USAGE after these events, of the facts that they name.
 
@@ -46,20 +58,12 @@ def fold_recalls(usage: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     a read has none, T6) and at. A log that is cut into batches in order gives the same counters as the whole. An event
     older than the latest one counts as if it came with it, so a clock that runs backwards weakens nothing twice (T48).
     """
-    cosine = pl.col("cosine").fill_nan(None)
-    counted = events.group_by(id="fact_id").agg(
-        hits=pl.len(), cosines=cosine.sum(), measured=cosine.count(), latest=pl.col("at").max()
-    )
-    rows = counted.join(usage.select(*frames.FACT_USAGE), on="id", how="left").sort("id")
-    folded = rows.with_columns(
-        link_count=pl.col("link_count").fill_null(0.0) + pl.col("hits"),
-        hit_count=pl.col("hit_count").fill_null(0) + pl.col("hits"),
-        cosine_sum=pl.col("cosine_sum").fill_null(0.0) + pl.col("cosines"),
-        cosine_count=pl.col("cosine_count").fill_null(0) + pl.col("measured"),
-        last_retrieved_at=pl.max_horizontal("last_retrieved_at", "latest"),
-        link_decayed_at=pl.max_horizontal("last_retrieved_at", "latest", "link_decayed_at"),
-    )
-    return frames.conform(folded, frames.FACT_USAGE).select(*frames.FACT_USAGE)
+    cosine, latest = pl.col("cosine").fill_nan(None), pl.col("at").max()
+    fresh = events.group_by(id="fact_id").agg(
+        hit_count=pl.len(), link_count=pl.len(), cosine_sum=cosine.sum(), cosine_count=cosine.count(),
+        last_retrieved_at=latest, link_decayed_at=latest,
+    )  # fmt: skip
+    return added_up(usage, fresh, frames.FACT_USAGE)
 
 
 def weaken_links(usage: pl.DataFrame, now: datetime, settings: DecaySettings) -> pl.DataFrame:
@@ -96,9 +100,9 @@ def usage_of(usage: pl.DataFrame, replaced: pl.DataFrame) -> pl.DataFrame:
     """
     redundant = replaced.filter(pl.col("reason").is_in(REDUNDANT)).sort("old_id", "new_id")
     heirs = survivors(dict(redundant.select("old_id", "new_id").iter_rows()))
-    whole = inherited(usage.select(*frames.FACT_USAGE), heirs, _SUMS, _TIMES)
+    whole = inherited(usage, heirs, frames.FACT_USAGE)
     mean = pl.when(pl.col("cosine_count") > 0).then(pl.col("cosine_sum") / pl.col("cosine_count"))
-    return whole.select(*frames.FACT_USAGE, avg_retrieval_score=mean)
+    return whole.with_columns(avg_retrieval_score=mean)
 
 
 def survivors(steps: Mapping[str, str]) -> dict[str, str]:
@@ -111,16 +115,10 @@ def survivors(steps: Mapping[str, str]) -> dict[str, str]:
     return {old: new for old, new in found.items() if old != new}
 
 
-def inherited(
-    usage: pl.DataFrame, heirs: Mapping[str, str], sums: Sequence[str], latest: Sequence[str]
-) -> pl.DataFrame:
+def inherited(usage: pl.DataFrame, heirs: Mapping[str, str], schema: frames.Schema) -> pl.DataFrame:
     """The counters with those of replaced ids added to their heirs', in order of ids."""
-    if not heirs:
-        return usage.sort("id")
-    is_moved = pl.col("id").is_in({*heirs, *heirs.values()})
-    moved = usage.filter(is_moved).with_columns(pl.col("id").replace(heirs))
-    whole = moved.group_by("id").agg(pl.col(*sums).sum(), pl.col(*latest).max())
-    return pl.concat([usage.filter(~is_moved).select(whole.columns), whole]).sort("id")
+    moved = usage.select(*schema).with_columns(pl.col("id").replace(heirs))
+    return added_up(moved.clear(), moved, schema).select(*schema)
 
 
 # Use of entities: how often, on how many days and in which company each was read (S0-23, S0-26).
@@ -138,33 +136,15 @@ def fold_reads(usage: pl.DataFrame, days: pl.DataFrame, events: pl.DataFrame) ->
     """
     dated = events.select("entity_id", "at", day=pl.col("at").dt.strftime("%Y-%m-%d"))
     by_day = dated.group_by("entity_id", "day").agg(reads=pl.len(), latest=pl.col("at").max())
-    known = by_day.with_columns(id=_key("entity_id", "day")).join(
-        days.select("id", "access_count"), on="id", how="left"
-    )
+    known = by_day.select(
+        "entity_id", "day", "reads", "latest", id=_key("entity_id", "day"), access_count="reads"
+    ).with_columns(is_new=~pl.col("id").is_in(days["id"].implode()))
     fresh = known.group_by(id="entity_id").agg(
-        pl.col("reads").sum(), pl.col("latest").max(), new_days=pl.col("access_count").is_null().sum()
+        access_count=pl.col("reads").sum(), access_days=pl.col("is_new").sum(), last_access_at=pl.col("latest").max()
     )
-    folded = fresh.join(usage.select(*frames.ENTITY_USAGE), on="id", how="left").with_columns(
-        access_days=pl.col("access_days").fill_null(0) + pl.col("new_days"),
-        last_access_at=pl.max_horizontal("last_access_at", "latest"),
+    return added_up(usage, fresh, frames.ENTITY_USAGE), added_up(
+        days, known.select(*frames.ENTITY_DAYS), frames.ENTITY_DAYS
     )
-    count = pl.col("access_count").fill_null(0) + pl.col("reads")
-    return (
-        _only(folded.with_columns(access_count=count), frames.ENTITY_USAGE),
-        _only(known.with_columns(access_count=count), frames.ENTITY_DAYS),
-    )
-
-
-def fold_company(pairs: pl.DataFrame, met: pl.DataFrame) -> pl.DataFrame:
-    """CO_OCCURRENCES after those of some more events, `met`; of the pairs in it.
-
-    `pairs` holds the rows that there are of these, perhaps others too.
-    """
-    known = pairs.select("id", before="count", until="last_at")
-    both = met.join(known, on="id", how="left").with_columns(
-        count=pl.col("count") + pl.col("before").fill_null(0), last_at=pl.max_horizontal("last_at", "until")
-    )
-    return _only(both, frames.CO_OCCURRENCES)
 
 
 def company(events: pl.DataFrame) -> pl.DataFrame:
@@ -174,9 +154,8 @@ def company(events: pl.DataFrame) -> pl.DataFrame:
     with the smallest ids.
     """
     parts = [_pairs(part) for part in _reads(events).partition_by("part")]
-    met = pl.concat([frames.empty(frames.CO_OCCURRENCES).drop("id"), *parts], how="diagonal")
-    counted = met.group_by("a_id", "b_id").agg(pl.col("count").sum(), pl.col("last_at").max())
-    return _only(counted.with_columns(id=_key("a_id", "b_id")), frames.CO_OCCURRENCES)
+    met = pl.concat([frames.empty(frames.CO_OCCURRENCES), *parts], how="diagonal").with_columns(id=_key("a_id", "b_id"))
+    return added_up(met.clear(), met, frames.CO_OCCURRENCES).select(*frames.CO_OCCURRENCES)
 
 
 def entity_usage_of(usage: pl.DataFrame, days: pl.DataFrame, merged: Mapping[str, str]) -> pl.DataFrame:
@@ -185,11 +164,11 @@ def entity_usage_of(usage: pl.DataFrame, days: pl.DataFrame, merged: Mapping[str
     A day on which both were read is one day; `days` are ENTITY_DAYS.
     """
     heirs = survivors(merged)
-    whole = inherited(usage.select(*frames.ENTITY_USAGE), heirs, ("access_count", "access_days"), ("last_access_at",))
+    whole = inherited(usage, heirs, frames.ENTITY_USAGE)
     taken = days.filter(pl.col("entity_id").is_in({*heirs, *heirs.values()}))
     counted = taken.group_by(id=pl.col("entity_id").replace(heirs)).agg(days=pl.col("day").n_unique())
     both = whole.join(counted, on="id", how="left").with_columns(access_days=pl.coalesce("days", "access_days"))
-    return _only(both, frames.ENTITY_USAGE)
+    return both.select(*frames.ENTITY_USAGE).sort("id")
 
 
 def _reads(events: pl.DataFrame) -> pl.DataFrame:
@@ -211,10 +190,6 @@ def _pairs(reads: pl.DataFrame) -> pl.DataFrame:
 
 def _key(*columns: str) -> pl.Expr:
     return pl.concat_str(*columns, separator=" ")
-
-
-def _only(rows: pl.DataFrame, schema: frames.Schema) -> pl.DataFrame:
-    return frames.conform(rows, schema).select(*schema).sort("id")
 
 
 UNUSED = 0.5  # what a fact is worth that is new, or that was recalled less than others (S4-06)

@@ -68,16 +68,8 @@ def _value(value: Any, now: datetime | None) -> Any:
 
 
 def hash_of(basis: Mapping[str, Any]) -> str:
-    """The plan hash: equal as long as the rows behind the plan stay the same (S0-13).
-
-    That a row which would be new does not exist yet says nothing of two plans for the same state.
-    """
+    """The plan hash: equal as long as the rows behind the plan stay the same; new rows do not count (S0-13)."""
     return digest(as_json({key: value for key, value in basis.items() if value is not None}), size=16)
-
-
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The keys under which two bases differ, sorted: what became stale."""
-    return sorted(key for key in {*before, *now} if before.get(key) != now.get(key))
 
 
 def repeat_key(action: str, changes: Iterable[RowChange]) -> str:
@@ -103,35 +95,43 @@ def repeat_key(action: str, changes: Iterable[RowChange]) -> str:
 
 SHOWN = 3
 _ENTITY = ("name", "status", "merged into")
+Texts = Mapping[str, str]
+"""Statements of facts and names of entities by id."""
 
 
 def changed_words(
-    before: Mapping[str, Any], now: Mapping[str, Any], state: Sequence[str], words: Mapping[str, str]
+    before: Mapping[str, Any], now: Mapping[str, Any], state: Sequence[str], words: Texts
 ) -> tuple[str, ...]:
     """One sentence for each thing that is no longer as it was, none where nothing changed (T49, T50).
 
-    `before` and `now` are bases of one plan (`storage.changes`); `state` names the columns that a fact's list holds,
-    `words` are the statements and names of ids.
+    `before` and `now` are bases of one plan; `state` names the columns that a fact's list holds.
     """
-    keys = differences(before, now)
+    keys = sorted(key for key in {*before, *now} if before.get(key) != now.get(key))
     facts = {key for key in keys if " " not in key}
     lines = []
     for key in keys:
         kind, _, row = key.rpartition(" ")
-        if kind and row in facts:
-            continue  # the fact itself has a line
-        old, new = before.get(key), now.get(key)
+        old, new, name = before.get(key), now.get(key), _quoted(row, words)
         if kind.startswith("slot "):
             lines.append("Something that it did not know of holds in its place")
         elif kind == "filed under":
-            lines.append(_filed(_named(row, words), old or [], new or [], words))
-        else:
-            columns = _ENTITY if kind == "entity" else state
-            if not kind or kind == "entity":
-                old, new = (cells and dict(zip(columns, cells, strict=False)) for cells in (old, new))
-            name = _named(row or key, words)
-            lines.append(_row(name if kind in ("", "entity") else f"{kind} {name}", old, new))
+            moves = (("came to", {*(new or ())} - {*(old or ())}), ("went from", {*(old or ())} - {*(new or ())}))
+            lines += [f"{_and_more(sorted(ids), words)} {verb} {name}" for verb, ids in moves if ids]
+        elif not kind or row not in facts:  # a fact has one line
+            lines.append(f"{name}{_difference(old, new, _ENTITY if kind else state)}")
     return tuple(lines)
+
+
+def _difference(old: Any, new: Any, columns: Sequence[str]) -> str:
+    if new is None:
+        return " is gone"
+    if old is None:
+        return " exists by now"
+    was, becomes = (dict(zip(columns, each, strict=False)) if isinstance(each, list) else each for each in (old, new))
+    changed = [key for key in {**was, **becomes} if was.get(key) != becomes.get(key)]
+    first = "status" if "status" in changed else changed[0]
+    cells = ("nothing" if each.get(first) in (None, "None", "") else each[first] for each in (was, becomes))
+    return f": {first} {' → '.join(cells)}"
 
 
 def in_brief(changed: Sequence[str]) -> str:
@@ -140,130 +140,24 @@ def in_brief(changed: Sequence[str]) -> str:
     return f"Changed since it was proposed: {'; '.join(changed[:SHOWN])}{more}."
 
 
-def _named(row: str, words: Mapping[str, str]) -> str:
-    return f"“{words[row]}”" if words.get(row) else row
-
-
-def _row(name: str, old: Any, new: Any) -> str:
-    if new is None:
-        return f"{name} is gone"
-    if old is None:
-        return f"{name} exists by now"
-    if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
-        return f"{name} is another one"
-    changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    first = "status" if "status" in changed else changed[0]
-    return f"{name}: {first} {_cell(old.get(first))} → {_cell(new.get(first))}"
-
-
-def _cell(value: str | None) -> str:
-    return "nothing" if value in (None, "None", "") else str(value)
-
-
-def _filed(name: str, old: Sequence[str], new: Sequence[str], words: Mapping[str, str]) -> str:
-    parts = []
-    for verb, ids in (("came to", sorted({*new} - {*old})), ("went from", sorted({*old} - {*new}))):
-        if ids:
-            more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
-            parts.append(f"{_named(ids[0], words)}{more} {verb} {name}")
-    return ", ".join(parts)
-
-
-Facts = Mapping[str, Mapping[str, Any]]
-_CROWD = 40
-REJECTED = "a person said no"
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """Title, reason and subject of a change."""
-
-    title: str
-    reason: str
-    subject_id: str
-    subject: str
-
-
-def describe(what: Proposing, changes: Sequence[RowChange], facts: Facts) -> Words:
-    """The words of a change; `facts` are the facts that it names, as they are."""
-    reasons = [(each.after or {}).get("reason") for each in changes if each.table == "decisions"]
-    reason = what.reason or next((text for text in reasons if text), "")
-    first = _main_fact(changes, facts)
-    subject = what.subject or str(first.get("statement") or facts.get(str(first.get("id")), {}).get("statement") or "")
-    owner = first.get("subject_id") or first.get("owner_entity_id") or ""
-    return Words(what.title or _title(what.action, changes, facts), reason, what.subject_id or owner, subject)
-
-
-def _fact_changes(changes: Sequence[RowChange]) -> list[RowChange]:
-    return [each for each in changes if each.table in ("facts", "facts_archive")]
-
-
-def _each_once(changes: Sequence[RowChange]) -> list[RowChange]:
-    """One change for each fact; of one that moves to another table, the row that it becomes."""
-    last = {each.id: each for each in sorted(changes, key=lambda each: not each.is_removal)}
-    return [each for each in changes if last[each.id] is each]
-
-
-def _whole(each: RowChange, facts: Facts) -> dict[str, Any]:
-    return {**facts.get(each.id, {}), **(each.after or {})}
-
-
-def _main_fact(changes: Sequence[RowChange], facts: Facts) -> Mapping[str, Any]:
-    rows = [_whole(each, facts) for each in _fact_changes(changes)]
-    return next((row for row in rows if row.get("status") == "active"), rows[0] if rows else {})
-
-
-def _title(action: str, changes: Sequence[RowChange], facts: Facts) -> str:
-    """One line, in the order of what weighs most: learned, replaced, retired, moved, everything else."""
-    rows = [(facts.get(each.id, {}), _whole(each, facts), each) for each in _each_once(_fact_changes(changes))]
-    learned = [now for was, now, _ in rows if now.get("status") == "active" and was.get("status") != "active"]
-    gone = [
-        now
-        for was, now, each in rows
-        if was.get("status") == "active" and (each.after is None or now.get("status") != "active")
-    ]
-    if learned and gone:
-        return f"Learn {_quote(learned)} in place of {_quote(gone)}"
-    if learned:
-        return f"Learn {_quote(learned)}"
-    if replaced := [row for row in gone if row.get("replaced_by")]:
-        kept = facts.get(str(replaced[0]["replaced_by"]), {})
-        return f"Merge {_quote(replaced)} into {_quote([kept])}" if kept else f"Replace {_quote(replaced)}"
-    if gone:
-        return f"Let {_quote(gone)} go"
-    if erased := [was for was, _, each in rows if each.is_removal]:
-        return f"Delete for good: {_quote(erased)}"
-    if confirmed := [row for _, row, _ in rows if row.get("status") == "active"]:
-        return f"Confirm {_quote(confirmed)}" if action == "patch" else f"Change {_quote(confirmed)}"
-    if moved := [now for _, now, each in rows if each.is_new]:
-        return f"Move {_quote(moved)}"
-    if rows:
-        return f"{'Confirm' if action == 'patch' else 'Change'} {_quote([now for _, now, _ in rows])}"
-    return _other_title(action, changes, facts)
-
-
-def _other_title(action: str, changes: Sequence[RowChange], known: Facts) -> str:
-    """Of a change without facts: entities, documents, relations."""
-    if erased := [each.before or {} for each in changes if each.table == "entities" and each.is_removal]:
-        return f"Delete for good: {_quote([{'statement': row.get('name')} for row in erased])}"
-    for table, verb in (("entities", "Change the entity"), ("artifacts", "Link the document")):
-        for each in changes:
-            if each.table == table:
-                row = {**known.get(each.id, {}), **(each.before or {}), **(each.after or {})}
-                verb = "Archive the entity" if row.get("status") == "archived" else verb
-                return f"{verb} {row.get('name') or row.get('canonical_name') or row.get('title') or each.id}"
-    return f"{action}: {len(changes)} rows of {', '.join(sorted({each.table for each in changes}))}"
-
-
-def _quote(rows: Sequence[Mapping[str, Any]]) -> str:
-    texts = [str(row.get("statement") or row.get("id") or "") for row in rows]
-    first = in_quotes(texts[0])
-    return first if len(texts) == 1 else f"{first} and {len(texts) - 1} more"
-
-
 def in_quotes(text: str) -> str:
     """A statement as titles quote it: whole, for a person decides by its end, too."""
     return f"“{text}”"
+
+
+def _quoted(row: str, words: Texts) -> str:
+    return in_quotes(words[row]) if words.get(row) else row
+
+
+def _and_more(ids: Sequence[str], words: Texts) -> str:
+    return _quoted(ids[0], words) + (f" and {len(ids) - 1} more" if len(ids) > 1 else "")
+
+
+# What a person who says no has written instead.
+
+
+_CROWD = 40
+REJECTED = "a person said no"
 
 
 def otherwise_of(changes: Sequence[RowChange]) -> list[RowChange]:
@@ -304,10 +198,8 @@ def _kept_apart(changes: Sequence[RowChange]) -> Iterator[RowChange]:
 # The effect of a change in words: a line for each row, without columns and bookkeeping.
 
 
-ChangeText = Mapping[str, str]
 EXAMPLES = 2
 _FACT_TABLES = ("facts", "facts_archive")
-_ENTITIES = ("entities", "entities_archive")
 _BECOMES = {
     "active": "is learned",
     "archived": "leaves recall, kept in the archive",
@@ -329,6 +221,13 @@ _COLUMNS = {
     "parent_entity_id": "is then part of {}",
     "entity_id": "is then a name of {}",
 }
+_KINDS = {
+    **dict.fromkeys(_FACT_TABLES, ""),
+    **dict.fromkeys(("entities", "entities_archive"), "Entity "),
+    **dict.fromkeys(("artifacts", "artifacts_archive"), "Document "),
+    "entity_aliases": "Alias ",
+    "edges": "Relation ",
+}
 _UNTOLD = (
     "decisions", "patch_batches", "pair_decisions", "fact_scores", "fact_usage", "entity_scores", "entity_usage",
     "lineage", "fact_aspects", "fact_evidence", "aspect_scores", "aspect_parts", "pending_beliefs",
@@ -336,21 +235,38 @@ _UNTOLD = (
 )  # fmt: skip
 
 
-def in_words(changes: Sequence[RowChange], words: ChangeText) -> tuple[str, ...]:
-    """The effect on each fact, entity and document; `words` are statements and names by id.
+def describe(what: Proposing, changes: Sequence[RowChange], rows: Mapping[str, Row]) -> dict[str, str]:
+    """Title (the first sentence about its effect), reason and subject of a change; `rows` are those that it names."""
+    facts = [{**rows.get(each.id, {}), **(each.after or {})} for each in changes if each.table in _FACT_TABLES]
+    first = next((row for row in facts if row.get("status") == "active"), facts[0] if facts else {})
+    lines = in_words(changes, {row: _label(cells) for row, cells in rows.items()})
+    labels = (_label({**rows.get(each.id, {}), **(each.after or {})}) for each in changes)
+    named = next(filter(None, labels), ", ".join(sorted({each.table for each in changes})))
+    title = f"{what.action.capitalize()}: {in_quotes(named)}"  # where only records of the change itself are written
+    if lines:
+        title = lines[0] + (f" And {len(lines) - 1} more." if len(lines) > 1 else "")
+    reasons = (str((each.after or {}).get("reason") or "") for each in changes if each.table == "decisions")
+    return {
+        "title": what.title or title,
+        "reason": what.reason or next(filter(None, reasons), ""),
+        "subject_id": what.subject_id or first.get("subject_id") or first.get("owner_entity_id") or "",
+        "subject": what.subject or first.get("statement") or "",
+    }
 
-    Bookkeeping (scores, lineage, flags, decisions) is left out.
-    """
-    texts = {**_own_words(changes), **words}
+
+def in_words(changes: Sequence[RowChange], words: Texts) -> tuple[str, ...]:
+    """The effect on each fact, entity and document without bookkeeping; `words` are statements and names by id."""
+    places = {table: place for place, table in enumerate(_KINDS)}
     groups: dict[str, list[RowChange]] = {}
-    for each in changes:
+    for each in sorted(changes, key=lambda change: places.get(change.table, len(places))):
         if each.table not in _UNTOLD:
             groups.setdefault(each.id, []).append(each)
-    lines = [line for group in groups.values() for line in _line(group, texts)]
-    return tuple(dict.fromkeys(lines))
+    texts = {each.id: _label({**(each.before or {}), **(each.after or {})}) for each in changes} | {**words}
+    lines = [_line(group, texts) for group in groups.values()]
+    return tuple(dict.fromkeys(sorted(filter(None, lines), key=lambda line: " gives way to " not in line)))
 
 
-def parts_in_words(ask: Ask, words: ChangeText) -> tuple[str, ...]:
+def parts_in_words(ask: Ask, words: Texts) -> tuple[str, ...]:
     """The parts of a split: what each is called, how much it gets, and a few examples."""
     lines = []
     for part in ask.get("splits", ()):
@@ -362,67 +278,40 @@ def parts_in_words(ask: Ask, words: ChangeText) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _own_words(changes: Sequence[RowChange]) -> dict[str, str]:
-    rows = {each.id: {**(each.before or {}), **(each.after or {})} for each in changes}
+def _label(row: Row) -> str:
     names = ("statement", "name", "alias_name", "title", "canonical_name")
-    return {row: str(next(filter(None, map(cells.get, names)), "")) for row, cells in rows.items()}
+    return str(next(filter(None, map(row.get, names)), ""))
 
 
-def _line(group: Sequence[RowChange], words: ChangeText) -> Iterator[str]:
+def _line(group: Sequence[RowChange], words: Texts) -> str:
     """The line of one row, also if it moves between tables; none if only bookkeeping changes."""
-    first = group[0]
-    if parts := tuple(_becomes(group, words)):
-        line = f"{_kind(first)}{_quoted(first.id, words)} {'; '.join(parts)}"
-        yield line if line.endswith("”") else f"{line}."
+    table, row = group[0].table, group[0].id
+    parts = "; ".join(_becomes(group, words))
+    line = f"{_KINDS.get(table, f'{table.capitalize()} ')}{in_quotes(words.get(row) or row)} {parts}"
+    return "" if not parts else line if line.endswith("”") else f"{line}."
 
 
-def _kind(change: RowChange) -> str:
-    if change.table in _FACT_TABLES:
-        return ""
-    nouns = {"entity_aliases": "alias", "artifacts": "document", "artifacts_archive": "document", "edges": "relation"}
-    return f"{'entity' if change.table in _ENTITIES else nouns.get(change.table, change.table)} ".capitalize()
-
-
-def _becomes(group: Sequence[RowChange], words: ChangeText) -> Iterator[str]:
+def _becomes(group: Sequence[RowChange], words: Texts) -> Iterator[str]:
     before = {name: cell for each in group for name, cell in (each.before or {}).items()}
     after = {name: cell for each in group for name, cell in (each.after or {}).items()}
+    is_fact, is_new, status = group[0].table in _FACT_TABLES, all(each.is_new for each in group), after.get("status")
+    heir = after.get("replaced_by") or after.get("merged_into")
     if all(each.is_removal for each in group):
         yield "is deleted for good"
+    elif heir and status in ("superseded", "archived", "merged"):
+        yield f"gives way to {in_quotes(words.get(str(heir)) or str(heir))}"
+    elif is_new and not is_fact:
+        yield "is new"
+    elif status != before.get("status") or is_new:
+        comes_back = status == "active" and before.get("status") not in (None, "candidate")
+        yield "comes back into recall" if comes_back else _BECOMES.get(status or "", f"is then {status or 'new'}")
+    if is_new or not after or (is_fact and status not in (None, "active")):
         return
-    status = after.get("status")
-    if status != before.get("status") or all(each.is_new for each in group):
-        heir = after.get("replaced_by") or after.get("merged_into")
-        yield _state(before.get("status"), status, _quoted(str(heir), words) if heir else "", group[0].table)
-        if group[0].table in _FACT_TABLES and status != "active":
-            return
-    if all(each.is_new for each in group):
-        return
-    yield from _changed_cells(before, after, words)
-
-
-def _state(before: str | None, after: str | None, heir: str, table: str) -> str:
-    """A status in words."""
-    if heir and after in ("superseded", "archived", "merged"):
-        return f"gives way to {heir}"
-    if before is None and table not in _FACT_TABLES:
-        return "is new"
-    if after == "active" and before not in (None, "candidate"):
-        return "comes back into recall"
-    return _BECOMES.get(after or "", f"is then {after}" if after else "is new")
-
-
-def _changed_cells(before: Mapping[str, Any], after: Mapping[str, Any], words: ChangeText) -> Iterator[str]:
     for name, template in _COLUMNS.items():
         cell = after.get(name)
         if cell and cell != before.get(name):
-            yield template.format("the time of approval" if cell == NOW else _named_cell(str(cell), words, name))
+            is_named = name.endswith("_id") or name in ("statement", "name")
+            named = in_quotes(words.get(str(cell), str(cell))) if is_named else str(cell)[:10]
+            yield template.format("the time of approval" if cell == NOW else named)
     if "pinned" in after and bool(after["pinned"]) != bool(before.get("pinned")):
         yield "is pinned" if after["pinned"] else "is no longer pinned"
-
-
-def _named_cell(cell: str, words: ChangeText, column: str) -> str:
-    return in_quotes(words.get(cell, cell)) if column.endswith("_id") or column in ("statement", "name") else cell[:10]
-
-
-def _quoted(row: str, words: ChangeText) -> str:
-    return in_quotes(words.get(row) or row)

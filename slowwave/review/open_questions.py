@@ -1,12 +1,8 @@
 """Open questions: pairs that a guard kept apart, and changes that rank alone prevented (§6.2, §6.6, S1-22).
 
-A person may say that two statements are one although they differ in a number or a name: one may be wrong, or say no
-more. Nobody may merge what is about two things, of two scopes, or of two times, nor what the guards of `ATTRIBUTION`
-say is of two persons: both may well be so. Whoever says yes gets the merge that a model's verdict would have made.
-
-A weaker source never overrides a stronger one, and nothing overrides what is pinned: the new fact stands beside the
-old one, and the ledger says what would have been done. Where both still hold a person is asked; a yes does just that,
-by the very rules that refused it.
+A person may say that two statements are one although they differ in a number or a name. Nobody may merge what is of two
+scopes or times, or by the guards of `ATTRIBUTION` about two persons. A weaker source never overrides a stronger one,
+nor anything what is pinned: a person is asked, and a yes does what the rules would have done.
 """
 
 from __future__ import annotations
@@ -77,8 +73,8 @@ def open_pairs(
 ) -> pl.DataFrame:
     """OPEN_PAIRS that a person should see, nearest first, with who would survive by the rule of consolidation.
 
-    `pairs` are PAIR_DECISIONS, `facts` the live FACTS among them, with created_at. No fact is in two pairs, nor in one
-    of the proposals that wait (`taken`: the ids that those touch), and no more than PAIRS_AT_A_TIME wait at a time.
+    `pairs` are PAIR_DECISIONS, `facts` the live FACTS among them, with created_at. No fact is in two pairs, nor in a
+    proposal that waits (`taken`), and no more than PAIRS_AT_A_TIME wait at a time.
     """
     close = pairs.filter(is_redundancy(), pl.col("outcome") == "pending", pl.col("cosine") >= ASKED_FROM).filter(
         (pl.col("guard") != NOT_SIMILAR).fill_null(False)
@@ -126,10 +122,7 @@ def _with_survivors(pairs: pl.DataFrame, facts: pl.DataFrame, settings: Consolid
 def plan_open_pairs(
     pairs: pl.DataFrame, facts: pl.DataFrame, evidence: pl.DataFrame, aspects: pl.DataFrame, now: datetime
 ) -> ReconciliationPlan:
-    """The merge of each of OPEN_PAIRS, as consolidation writes it where a model says that they are one.
-
-    `facts` are FACTS with created_at, `evidence` FACT_EVIDENCE and `aspects` FACT_ASPECTS of theirs.
-    """
+    """The merge of each of OPEN_PAIRS, as consolidation writes it where a model says that they are one."""
     done = merge_clusters(facts, Merges(), pairs.select("loser_id", "winner_id").iter_rows())
     mine = pairs.filter(pl.col("loser_id").is_in(list(done.steps)))
     return ReconciliationPlan(
@@ -186,8 +179,7 @@ _ASKS = {"superseded": "Replace {old} by {new}?", "retracted": "Take {old} back,
 class RefusedChange:
     """A change that rank alone prevented: which fact would end which, by which rule, and the source with its time.
 
-    `rule` is the directive of a claim, a conflict, a revision, or a conflict that came late; `speaker` are the columns
-    of the fact that said it where they are not the winner's own, `directive` what it said.
+    `speaker` are the columns of the fact that said it where they are not the winner's own, `directive` what it said.
     """
 
     loser: str
@@ -239,8 +231,7 @@ def plan_overrides(
 ) -> OverrideRows:
     """The effect of these changes without the check of rank; no fact may be named twice.
 
-    `near` holds their facts and what else is known of the same subjects, with evidence, lineage and names. What came
-    to an end since, or was said again so that it would not be refused for rank alone, is left out.
+    `near` holds their facts and what else is known of the same subjects. What came to an end since is left out.
     """
     changes = tuple(refused)
     known = known_facts(near, now)

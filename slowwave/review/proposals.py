@@ -24,10 +24,7 @@ MAX_NAME, MAX_NOTE = 100, 1000
 
 
 def cleaned(text: str, limit: int = MAX_NOTE) -> str:
-    """Words of a person or a rule as they are stored: one readable line without secrets, of at most `limit` characters.
-
-    Secrets that take several lines are looked for before these become one.
-    """
+    """Words as they are stored: one readable line without secrets, of at most `limit` characters."""
     return cleaned_all([text], limit)[0]
 
 
@@ -51,11 +48,10 @@ class ProposalNote:
 class Proposing:
     """How the commits of a run become proposals.
 
-    `action` says what it would do: split, delete, patch, merge, prune, decay … . `waits`: all changes, or only risky
-    ones, while the rest is written. `together` makes one proposal of a whole commit; else facts that belong together
-    are one. `ask` is JSON of what was asked for, where a person may modify it; the live facts filed under the entities
-    `owners` must be the same at approval (T49). `subject_id` and `subject` say what it is about.
-    Where a commit makes several proposals, `each` has a note for every one.
+    `action`: split, delete, patch, merge, prune, decay …; `waits`: all changes, or only risky ones. `together` makes
+    one proposal of a whole commit. `ask` is JSON that a person may modify; the live facts filed under the entities
+    `owners` must be the same at approval (T49). Where a commit makes several proposals, `each` has a note for every
+    one.
     """
 
     action: str
@@ -141,8 +137,7 @@ TIES = pl.Schema({"row": pl.String(), "other": pl.String()})
 def group_rows(nodes: pl.DataFrame, ties: pl.DataFrame) -> pl.DataFrame:
     """(row, group): the rows that hang together with one that speaks; `group` counts from 0 in order of its least row.
 
-    `nodes` are (row, speaks), one per row of a plan; `ties` are (row, other), in which `other` may be no row of it.
-    Rows that hang together with nothing that speaks are left out: they can be written at once.
+    `nodes` are (row, speaks), one per row of a plan; `ties` are (row, other). Other rows can be written at once.
     """
     rows = nodes.group_by("row").agg(pl.col("speaks").any()).sort("row").with_row_index("place")
     places = rows.select("row", "place")

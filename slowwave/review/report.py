@@ -1,11 +1,6 @@
 """The rules of the consolidation report: what in a memory wants a person's eye, and what to do next (S0-17 … S0-22).
 
-Frames in, rows out; nothing here changes anything. Entities come as ENTITIES: all that are merged into no other.
-
-A row is plain data in the names of sofia's `consolidation_report`; split candidates and large entities have a
-`recommendation`, a sentence that names the next command. `entity_name` (`name` of a split candidate) is that by which
-commands find the entity alone: its name, where others have the same one `name (type)`, and where that is shared, too,
-its id. A count of observations is of those of entities that are not archived.
+Frames in (ENTITIES: all that are merged into no other), rows out, in the names of sofia's `consolidation_report`.
 """
 
 from __future__ import annotations
@@ -60,10 +55,7 @@ def command(words: str, *names: str) -> str:
 
 
 def split_candidates(sizes: pl.DataFrame, entities: pl.DataFrame) -> list[Row]:
-    """Entities that hold too much of several topics, those with the highest score first (S0-18).
-
-    `topic_diversity` is the split score, 2 decimals; `topics` counts those that are no singletons.
-    """
+    """Entities that hold too much of several topics, highest score first (S0-18); `topic_diversity` is the score."""
     rows = _of(entities, sizes.filter("is_candidate")).sort(-pl.col("split_score"), "name", "id")
     advice = [
         f"It holds {count} observations of {apart} topics, {ratio:.1f} times its threshold. "
@@ -78,10 +70,7 @@ def split_candidates(sizes: pl.DataFrame, entities: pl.DataFrame) -> list[Row]:
 
 
 def large_entities(sizes: pl.DataFrame, entities: pl.DataFrame, settings: SplitSettings) -> list[Row]:
-    """Entities from `proactive_ratio` of their threshold on that are no candidates, largest ratio first (S0-21).
-
-    `is_distinct`: the topics are clearly apart, so that the entity may be split early (S0-16).
-    """
+    """Entities from `proactive_ratio` of their threshold on that are no candidates, largest ratio first (S0-21)."""
     is_large = ~pl.col("is_candidate") & (settings.proactive_ratio <= _RATIO)
     rows = _of(entities, sizes.filter(is_large)).sort(-pl.col("ratio"), "name", "id")
     bands = pl.Series("band", [_band(ratio) for ratio in rows["ratio"]], dtype=pl.String)
@@ -113,10 +102,7 @@ def _advice(row: Row) -> str:
 
 
 def flagged_observations(facts: pl.DataFrame, entities: pl.DataFrame) -> dict[str, list[Row]]:
-    """Flagged observations by name of their entity, in order of names and ids (S0-19).
-
-    `facts`: id, owner_entity_id, statement, similar_to_id, similarity_score of those that are live and flagged.
-    """
+    """Flagged observations by name of their entity (S0-19); `facts` are those that are live and flagged."""
     owners = entities.select("called", owner_entity_id="id")
     text = pl.col("statement").fill_null("")
     cut = pl.when(text.str.len_chars() > PREVIEW).then(text.str.slice(0, PREVIEW) + "...").otherwise(text)
@@ -141,9 +127,8 @@ def stale_entities(
 ) -> list[Row]:
     """Entities with observations that were read at most `stale_max_access` times, and not for `stale_days` (S0-20).
 
-    What was never read is stale if it was made before then (T5). Never read ones come first, the oldest of them first,
-    then the longest unread. `usage` is ENTITY_USAGE, `archival` ids of archival candidates. `days_since_access` are
-    whole days, none of what was never read.
+    What was never read is stale if it was made before then (T5), and comes first. `usage` is ENTITY_USAGE, `archival`
+    ids of archival candidates; `days_since_access` are whole days.
     """
     with_reads = entities.join(usage.select("id", "access_count", "last_access_at"), on="id", how="left")
     is_unread = pl.coalesce("last_access_at", "created_at") < now - timedelta(days=stale_days)
@@ -178,10 +163,7 @@ def _days(column: str, now: datetime) -> pl.Expr:
 
 
 def archival_candidates(entities: pl.DataFrame, scores: pl.DataFrame, usage: pl.DataFrame) -> list[Row]:
-    """Entities with observations that weigh nothing any more, the longest unread first; no pinned one (S0-22).
-
-    Importance is from 0 to 1.38. `scores` are ENTITY_SCORES as of `now`.
-    """
+    """Entities with observations that weigh nothing, longest unread first; no pinned one (S0-22)."""
     weighed = scores.filter("is_stale").select("id", "importance", "temporal")
     candidates = entities.filter(_is_current()).join(weighed, on="id")
     candidates = candidates.join(usage.select("id", "last_access_at"), on="id", how="left")
@@ -194,10 +176,7 @@ def archival_candidates(entities: pl.DataFrame, scores: pl.DataFrame, usage: pl.
 
 
 def suspects(facts: pl.DataFrame, entities: pl.DataFrame) -> list[Row]:
-    """Live facts that lean on what no longer holds, by name of their entity.
-
-    `facts`: id, statement, owner_entity_id, suspect_of, leans_on (what that fact says).
-    """
+    """Live facts (with `suspect_of`, `leans_on`) that lean on what no longer holds, by name of their entity."""
     owners = entities.select("called", owner_entity_id="id")
     rows = facts.join(owners, on="owner_entity_id", how="left").sort("called", "id", nulls_last=True)
     return rows.select(
@@ -216,37 +195,24 @@ Cells = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class ReportSection:
-    """One table: `count` findings in all, `rows` of the first of them, and what to do next, a sentence each."""
+    """A table: its title and columns, how the rows of a report become cells, and what to do next, a sentence each."""
 
-    key: str
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[Cells, ...]
-    count: int
-    following: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
     title: str
     columns: tuple[str, ...]
     rows: Callable[[Any], Iterator[Cells]]
     following: tuple[str, ...]
 
 
-def sections(report: Report, limit: int | None = None) -> tuple[ReportSection, ...]:
-    """The tables of those sections in which anything was found, each with the first `limit` rows."""
-    found = []
-    for key, kind in _KINDS.items():
-        rows = tuple(kind.rows(report[key])) if report[key] else ()
-        if rows:
-            found.append(ReportSection(key, kind.title, kind.columns, rows[:limit], len(rows), kind.following))
-    return tuple(found)
+def sections(report: Report, limit: int | None = None) -> Iterator[tuple[ReportSection, list[Cells], int]]:
+    """The sections in which anything was found, each with its first `limit` rows, and how many more there are."""
+    for key, section in _SECTIONS.items():
+        if rows := [*section.rows(report[key])] if report[key] else []:
+            yield section, rows[:limit], len(rows) - len(rows[:limit])
 
 
 def counts(report: Report) -> list[tuple[str, int]]:
     """The summary in words, in its order, findings by the titles of their tables; what was not found is left out."""
-    titles = {f"{key}_count": kind.title for key, kind in _KINDS.items()}
+    titles = {f"{key}_count": kind.title for key, kind in _SECTIONS.items()}
     titles["stale_entities_count"] += f" (for {report['stale_days']:g} days)"
     others = {"total_entities": "Entities", "total_observations": "Observations"}
     words = {**others, **titles, "pending_proposals_count": "Changes that wait for a person"}
@@ -260,7 +226,7 @@ def verdict(report: Report) -> str:
         return "Nothing is remembered yet, so there is nothing to report. It begins with: slowwave ingest PATH"
     if report["summary"]["pending_proposals_count"]:
         return "What waits for you: slowwave review list"
-    return "" if any(report[key] for key in _KINDS) else "Nothing needs a hand."
+    return "" if any(report[key] for key in _SECTIONS) else "Nothing needs a hand."
 
 
 def _rows(*fields: str | Callable[[Report], Any]) -> Callable[[Any], Iterator[Cells]]:
@@ -297,8 +263,8 @@ def _cut(text: str) -> str:
 
 
 _ENTITY = ("entity_name", "entity_type", "observation_count")
-_KINDS: Mapping[str, _Kind] = {
-    "split_candidates": _Kind(
+_SECTIONS: Mapping[str, ReportSection] = {
+    "split_candidates": ReportSection(
         "Split candidates: too much of several topics",
         ("entity", "type", "count", "threshold", "topics", "score"),
         _rows("name", "type", "count", "threshold", "topics", "topic_diversity"),
@@ -307,37 +273,37 @@ _KINDS: Mapping[str, _Kind] = {
             "Leave them for review: slowwave split propose ENTITY",
         ),
     ),
-    "flagged_observations": _Kind(
+    "flagged_observations": ReportSection(
         "Flagged observations: each looked like another one",
         ("entity", "observation", "id"),
         _flagged,
         ("Compare: slowwave duplicates ENTITY", "Let one go: slowwave retire ENTITY ID"),
     ),
-    "stale_entities": _Kind(
+    "stale_entities": ReportSection(
         "Stale entities: hardly ever read, and not lately",
         ("entity", "type", "count", "reads", "last read"),
         _rows(*_ENTITY, "access_count", _last_read),
         ("Look: slowwave facts ENTITY", "Let go: slowwave retire ENTITY ID, and back: slowwave restore ID"),
     ),
-    "large_entities": _Kind(
+    "large_entities": ReportSection(
         "Large entities: near the threshold for a split, or beyond it",
         ("entity", "type", "count", "threshold", "what"),
         _rows(*_ENTITY, "threshold", _band_of),
         ("Look: slowwave facts ENTITY", "Part what is clearly apart: slowwave split propose ENTITY"),
     ),
-    "archival_candidates": _Kind(
+    "archival_candidates": ReportSection(
         "Archival candidates: of no weight, and unread for years",
         ("entity", "type", "count", "importance", "last read"),
         _rows(*_ENTITY, "importance", _last_read),
         ("Look: slowwave facts ENTITY", "Keep it for ever: slowwave entity pin ENTITY"),
     ),
-    "suspects": _Kind(
+    "suspects": ReportSection(
         "Doubtful facts: what each leans on no longer holds",
         ("entity", "observation", "leans on", "id"),
         _rows(lambda row: row["entity_name"] or "", "content", "leans_on", "id"),
         ("The story of one: slowwave why ID", "Let it go: slowwave retire ENTITY ID"),
     ),
-    "duplicates": _Kind(
+    "duplicates": ReportSection(
         "Alike: pairs among the observations of the most read entities",
         ("entity", "reads", "count", "pairs", "the nearest pair"),
         _rows("entity_name", "access_count", "total_observations", "duplicates_found", _nearest),

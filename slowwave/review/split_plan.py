@@ -77,8 +77,8 @@ def checked_splits(
 ) -> tuple[SplitPart, ...]:
     """The splits with whole ids, clean names and types; raises for all their mistakes at once (T3).
 
-    `observations` are the live observations of the parent (id, statement), `taken` (alias_name, called) the names among
-    those of the splits by which other entities are known.
+    `observations` are the live ones of the parent (id, statement), `taken` (alias_name, called) names of other
+    entities.
     """
     statements = observations.sort("id").group_by("statement").agg("id")
     by_text = {text: ids for text, ids in statements.iter_rows() if text}
@@ -149,15 +149,10 @@ class SplitPlan:
     structure: pl.DataFrame
     decisions: pl.DataFrame
     to_embed: tuple[str, ...]
-    remaining: int
 
 
 def plan_split(parent: Row, splits: Sequence[SplitPart], observations: pl.DataFrame, now: datetime) -> SplitPlan:
-    """The rows of a split that is in order.
-
-    `parent` is a row of ENTITIES, `splits` come from `checked_splits`, `observations` (id, statement, valid_from) are
-    the live observations of the parent. Only the owner of what moves changes.
-    """
+    """The rows of a checked split; `observations` (id, statement, valid_from) are the live ones of the parent."""
     moved = pl.DataFrame(
         [(fact, _id_of(each)) for each in splits for fact in each.observations],
         schema={"id": pl.String, "owner_entity_id": pl.String},
@@ -178,7 +173,6 @@ def plan_split(parent: Row, splits: Sequence[SplitPart], observations: pl.DataFr
         structure,
         decision_frame(_decisions(parent, splits, observations, structure, now)),
         tuple(embed_texts(entities)),
-        len(observations) - len(moved),
     )
 
 

@@ -40,8 +40,7 @@ def topic_words(texts: Sequence[str] | pl.Series, stop_words: Collection[str]) -
 def anchor_topics(texts: Sequence[str] | pl.Series, stop_words: Collection[str]) -> Labels:
     """(n,) number of the topic of each text: those that share their weightiest anchor; a text without any is alone.
 
-    The ten terms with the most weight, the sum of tf/length·ln(N/df) over the texts, are the anchors; a term of one
-    text alone is none (path B of S0-09).
+    The ten terms with the most weight, the sum of tf/length·ln(N/df), df ≥ 2, are the anchors (path B of S0-09).
     """
     tally = _tally(topic_words(texts, stop_words))
     df = tally.group_by("term").agg(df=pl.len()).filter(pl.col("df") >= 2)
@@ -55,11 +54,10 @@ def anchor_topics(texts: Sequence[str] | pl.Series, stop_words: Collection[str])
 
 
 def name_topics(topics: Sequence[Sequence[str]], stop_words: Collection[str], label_terms: int = 2) -> list[str]:
-    """A label for each topic, given the texts of each: its `label_terms` weightiest words, capitalised (S0-10).
+    """A label for each topic, given its texts: its `label_terms` weightiest words by tf/length·ln(topics/df) (S0-10).
 
-    The weight is tf/length·ln(topics/df), each topic being one document; where all of a topic's words are in every
-    topic, the commonest name it. Ties are alphabetical. A topic without words is `Tema_3`, the third; the second of
-    two equal labels ends in its number.
+    Where all words are in every topic the commonest name it. A topic without words is `Tema_3`, the third; the second
+    of two equal labels ends in its number.
     """
     tally = _tally(topic_words([" ".join(texts) for texts in topics], stop_words))
     df = tally.group_by("term").agg(df=pl.len())
@@ -97,22 +95,13 @@ _DIGITS = 6  # a cosine of float32 is known no better
 _EVEN = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic: its label, and its observations by place."""
-
-    label: str
-    members: tuple[int, ...]
-
-
 def find_topics(
     texts: Sequence[str], vectors: Vectors, settings: SplitSettings, own_words: Collection[str] = ()
-) -> tuple[Topic, ...]:
-    """The topics of an entity's observations, largest first; what is noise is in none.
+) -> dict[str, list[int]]:
+    """The observations of each topic of an entity by place, largest topic first; what is noise is in none.
 
-    `vectors`, (n, d), are unit rows in the order of the texts, zero where there is none. `own_words` (the name of the
-    entity) name no topic. Where the vectors do not tell topics apart, or tell every text apart, the words decide; a
-    single topic is no diversity, and nothing is parted by force (T2).
+    `vectors`, (n, d), are unit rows in the order of the texts, zero where there is none. `own_words` name no topic.
+    Where the vectors tell none or all apart, the words decide; a single topic is no diversity (T2).
     """
     stop = STOP_WORDS | {word.lower() for word in settings.stop_words} | set(own_words)
     labels = _by_vectors(vectors, settings)
@@ -120,7 +109,7 @@ def find_topics(
         labels = anchor_topics(texts, stop)
     groups = _groups(labels)
     names = name_topics([[texts[place] for place in members] for members in groups], stop, settings.label_terms)
-    return tuple(Topic(name, tuple(members)) for name, members in zip(names, groups, strict=True))
+    return dict(zip(names, groups, strict=True))
 
 
 def words_in(name: str) -> frozenset[str]:
@@ -147,8 +136,8 @@ def _by_linkage(vectors: Vectors, settings: SplitSettings) -> Labels:
 def _by_density(vectors: Vectors, settings: SplitSettings) -> Labels:
     """HDBSCAN on unit vectors that are seen from the middle of them all; what is nowhere dense is noise.
 
-    What all observations of an entity share, its name first of all, would else be the one topic that is dense. Equal
-    vectors are one point, since HDBSCAN takes a heap of them for noise; a heap that is large enough is a topic.
+    What all observations share would else be the one dense topic. Equal vectors are one point, as HDBSCAN takes a heap
+    of them for noise; a heap that is large enough is a topic.
     """
     from hdbscan import HDBSCAN
 
@@ -166,10 +155,7 @@ def _by_density(vectors: Vectors, settings: SplitSettings) -> Labels:
 
 
 def _cohesive(vectors: Vectors, labels: Labels, settings: SplitSettings) -> Labels:
-    """The labels without topics whose members are, on average, farther from each other than topics part.
-
-    HDBSCAN may take what is left between the dense places for one topic.
-    """
+    """The labels without topics whose members are farther from each other than topics part: leftovers of HDBSCAN."""
     kept = labels.copy()
     for topic in range(labels.max(initial=NOISE) + 1):
         middle = vectors[labels == topic].mean(axis=0)
@@ -209,72 +195,46 @@ def _groups(labels: Labels) -> list[list[int]]:
     return grouped.sort(-pl.col("place").list.len().cast(pl.Int64), pl.col("place").list.first())["place"].to_list()
 
 
-DIGITS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class TopicAnalysis:
-    """How full an entity is, and what it holds: (id, content) of the observations of each topic (S0-12).
-
-    Topics are looked for from `proactive_ratio` of the threshold on; `is_distinct` where enough of them are large.
-    """
-
-    entity_id: str
-    entity_name: str
-    entity_type: str
-    observation_count: int
-    threshold: int
-    needs_split: bool
-    is_distinct: bool
-    topics: Mapping[str, tuple[tuple[str, str], ...]]
-    split_score: float
-    plan_hash: str
-
-    def as_json(self) -> dict[str, Any]:
-        """As the tool `analyze_entity_split` has it."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        contents = {label: [content for _, content in observations] for label, observations in self.topics.items()}
-        return fields | {"topics": contents, "split_score": round(self.split_score, DIGITS)}
-
-
 @dataclass(frozen=True, slots=True)
 class SplitSuggestion:
-    """How an entity could be split, with the content of each observation; no splits where it need not be (S0-13)."""
+    """How an entity could be split; no splits, and why, where it need not be (S0-13).
 
-    analysis: TopicAnalysis
+    `analysis` is plain data (S0-12), `contents` are the observations by id.
+    """
+
+    analysis: Mapping[str, Any]
     splits: tuple[SplitPart, ...]
     message: str
+    contents: Mapping[str, str]
 
     def as_json(self) -> dict[str, Any]:
         """The contract of `split propose --json --dry-run`: what to approve, or null and why."""
-        return {"proposal": self._plan() if self.splits else None, "message": self.message}
-
-    def _plan(self) -> dict[str, Any]:
-        seen, parent = self.analysis, self.analysis.entity_name
-        contents = {fact: content for observations in seen.topics.values() for fact, content in observations}
-        moved = sum(len(each.observations) for each in self.splits)
-        ends = [(parent, each.name) for each in self.splits]
-        return {
+        seen, parent = self.analysis, self.analysis["entity_name"]
+        count, moved = seen["observation_count"], sum(len(each.observations) for each in self.splits)
+        plan = {
             "original_entity": parent,
-            "entity_id": seen.entity_id,
-            "entity_type": seen.entity_type,
+            "entity_id": seen["entity_id"],
+            "entity_type": seen["entity_type"],
             "suggested_splits": [
                 {"name": each.name, "entity_type": each.entity_type,
-                 "observations": [{"id": fact, "content": contents[fact]} for fact in each.observations]}
+                 "observations": [{"id": fact, "content": self.contents[fact]} for fact in each.observations]}
                 for each in self.splits
             ],
             "relations_to_create": [
                 {"from": one, "relation_type": relation, "to": other}
-                for whole, part in ends
-                for one, relation, other in ((whole, CONTAINS, part), (part, INVERSE[CONTAINS], whole))
+                for each in self.splits
+                for one, relation, other in (
+                    (parent, CONTAINS, each.name), (each.name, INVERSE[CONTAINS], parent),
+                )
             ],
             "analysis": {
-                "observation_count": seen.observation_count, "threshold": seen.threshold,
-                "split_score": round(seen.split_score, DIGITS), "n_topics": len(seen.topics),
-                "moved_observations": moved, "original_observations_remaining": seen.observation_count - moved,
+                "observation_count": count, "threshold": seen["threshold"], "split_score": seen["split_score"],
+                "n_topics": len(seen["topics"]), "moved_observations": moved,
+                "original_observations_remaining": count - moved,
             },
-            "plan_hash": seen.plan_hash,
+            "plan_hash": seen["plan_hash"],
         }  # fmt: skip
+        return {"proposal": plan if self.splits else None, "message": self.message}
 
 
 # How much is too much for an entity, and whether what it holds is of several topics (S0-07, S0-08, T1).
@@ -285,10 +245,9 @@ MOST_OF_DIVERSITY = 0.5
 
 
 def thresholds_of(settings: SplitSettings) -> dict[str, int]:
-    """The threshold of every type, by its canonical name; keys of other vocabularies (Sesion) are understood (S0-07).
+    """The threshold of every type by its canonical name (S0-07); keys of other vocabularies (Sesion) are understood.
 
-    What is given is laid over the defaults. Raises `UnknownName` for a key that is no type, `UnusableInput` for two
-    that mean the same one.
+    Raises `UnknownName` for a key that is no type, `UnusableInput` for two that mean the same one.
     """
     given = {**SplitSettings().thresholds, **_by_type(settings.thresholds)}
     return {kind: given.get(kind, given[DEFAULT]) for kind in (*TYPES, DEFAULT)}
@@ -326,8 +285,8 @@ def split_score(count: int, threshold: int, n_topics: int) -> float:
 def weighed(count: int, threshold: int, sizes: Sequence[int], settings: SplitSettings) -> dict[str, Any]:
     """How full an entity is, and whether its topics, of these sizes, are apart.
 
-    `n_apart` are the topics of at least `min_topic_size` observations, `is_distinct` where there are `min_topics` of
-    them (T1); `is_candidate` says that it is beyond its threshold, too. Up to the threshold topics add no score.
+    `n_apart` have at least `min_topic_size` observations; `is_distinct` from `min_topics` of them on (T1);
+    `is_candidate` beyond the threshold, too. Up to the threshold topics add no score.
     """
     is_full, n_apart = count > threshold, sum(size >= settings.min_topic_size for size in sizes)
     is_distinct = n_apart >= settings.min_topics

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -17,8 +16,15 @@ from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import BeliefSettings
 from slowwave.common.text import normalise_name
 from slowwave.common.validity import is_live, live_sql
-from slowwave.lifecycle.entity_decisions import Conflict, MergeContext, Pair, is_between
-from slowwave.lifecycle.entity_merges import EntityMerge, plan_merge, refusal
+from slowwave.lifecycle.entity_merges import (
+    EntityMerge,
+    MergeContext,
+    Merged,
+    Pair,
+    is_between,
+    plan_merge,
+    refusal,
+)
 from storage.changes import leave_communities
 from storage.rows import column_names, quoted
 from storage.snapshots import Reading
@@ -29,45 +35,6 @@ from .names_and_pins import names_in_use, new_vector, with_vector
 from .retirement import renew_profiles
 
 _WAY_OUT = "`slowwave facts NAME` shows what is known of each; unpin or retire what stands in the way."
-
-
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """The result of merging two entities: `loser` goes, `winner` stays.
-
-    `facts` are about the winner now; `archived` (id, statement) of those among them that said something between the
-    two; `names` are new names of the winner. Of two facts in `conflicts` one at a time can hold: both stay, in doubt.
-    `is_new` is false where they were merged before, and nothing changed.
-    """
-
-    loser: str
-    loser_id: str
-    winner: str
-    winner_id: str
-    facts: int = 0
-    archived: tuple[tuple[str, str], ...] = ()
-    names: tuple[str, ...] = ()
-    beliefs: int = 0
-    conflicts: tuple[Conflict, ...] = ()
-    is_new: bool = True
-
-    @property
-    def counts(self) -> dict[RunCount, int]:
-        """What changed, for the run."""
-        return {
-            RunCount.ENTITIES_MERGED: int(self.is_new),
-            RunCount.FACTS_MOVED: self.facts,
-            RunCount.FACTS_ARCHIVED: len(self.archived),
-            RunCount.CONFLICTS_FOUND: len(self.conflicts),
-        }
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _MergePlan:
-    """The result and the rows to write; no `rows` where they were merged before."""
-
-    merged: Merged
-    rows: EntityMerge | None
 
 
 def merge(
@@ -88,42 +55,37 @@ def merge(
     """
     arguments = (loser, winner, force, beliefs)
     planned = plan_entity_merge(run, existing_store(run).snapshot(), *arguments)
-    if dry_run or planned.rows is None:
-        return planned.merged
-    text = planned.rows.to_embed
-    vector = new_vector(run, text)
+    if dry_run or isinstance(planned, Merged):
+        return planned if isinstance(planned, Merged) else planned.merged
+    vector = new_vector(run, planned.to_embed)
 
-    def write(tx: Transaction) -> _MergePlan:
+    def write(tx: Transaction) -> EntityMerge | Merged:
         plan = plan_entity_merge(run, tx, *arguments)
-        if plan.rows is not None:
-            same = plan.rows.to_embed == text
-            write_entity_merge(tx, plan.rows, plan.merged, vector if same else new_vector(run, plan.rows.to_embed))
+        if isinstance(plan, EntityMerge):
+            is_same = plan.to_embed == planned.to_embed
+            write_entity_merge(tx, plan, vector if is_same else new_vector(run, plan.to_embed))
         return plan
 
-    done = in_one_commit(
-        run, "entity.merge", {"loser": loser, "winner": winner, "force": force}, write, lambda done: done.merged.counts
-    )
-    if done.rows is not None:
-        renew_profiles(run, [done.merged.winner_id, *done.rows.facts["owner_entity_id"].drop_nulls()])
+    def count(done: EntityMerge | Merged) -> dict[RunCount, int]:
+        return (done if isinstance(done, Merged) else done.merged).counts
+
+    done = in_one_commit(run, "entity.merge", {"loser": loser, "winner": winner, "force": force}, write, count)
+    if isinstance(done, Merged):
+        return done
+    renew_profiles(run, [done.merged.winner_id, *done.facts["owner_entity_id"].drop_nulls()])
     return done.merged
 
 
 def plan_entity_merge(
     run: Run, reading: Reading, loser: str, winner: str, force: bool, beliefs: BeliefSettings | None
-) -> _MergePlan:
+) -> EntityMerge | Merged:
+    """The plan of a merge, or the result where they were merged before."""
     gone, left = (exact_row(reading, name) for name in (loser, winner))
     if gone["id"] == left["id"] and (before := _merged_before(reading, loser, left["id"])):
-        return _MergePlan(Merged(before[1], before[0], left["name"], left["id"], is_new=False), None)
+        return Merged(before[1], before[0], left["name"], left["id"], is_new=False)
     pair = (gone["id"], left["id"])
     _refuse(reading, run, gone, left, force)
-    rows = plan_merge(merge_context(reading, pair, run.now), pair, run.now, beliefs)
-    return _MergePlan(
-        Merged(
-            gone["name"], gone["id"], left["name"], left["id"], len(rows.moved), rows.archived, rows.names,
-            rows.beliefs, rows.conflicts,
-        ),
-        rows,
-    )  # fmt: skip
+    return plan_merge(merge_context(reading, pair, run.now), pair, run.now, beliefs)
 
 
 def _merged_before(reading: Reading, name: str, winner: str) -> tuple[str, str] | None:
@@ -163,13 +125,12 @@ def merge_within(tx: Transaction, run: Run, loser: str, winner: str) -> bool:
     except Refused:
         return False
     plan = plan_merge(holdings, pair, run.now)
-    merged = Merged(rows[loser]["name"], loser, rows[winner]["name"], winner, len(plan.moved))
-    write_entity_merge(tx, plan, merged, new_vector(run, plan.to_embed))
+    write_entity_merge(tx, plan, new_vector(run, plan.to_embed))
     return True
 
 
-def write_entity_merge(tx: Transaction, plan: EntityMerge, merged: Merged, vector: pl.Series | None) -> None:
-    archived = [id_ for id_, _ in plan.archived]
+def write_entity_merge(tx: Transaction, plan: EntityMerge, vector: pl.Series | None) -> None:
+    merged, archived = plan.merged, [id_ for id_, _ in plan.merged.archived]
     entities = plan.rows["entities"]
     if vector is not None:
         entities = with_vector(entities, merged.winner_id, vector)
@@ -200,7 +161,6 @@ def merge_context(reading: Reading, pair: Pair, now: datetime) -> MergeContext:
     relations = pl.concat([staying, facts.drop("vector")]).filter(is_live(now), pl.col("kind") == "relation")
     objects = pl.concat([relations["object_id"].drop_nulls(), pl.Series(pair)])
     beliefs = _beliefs(reading, pair)
-    waiting = reading.by_ids("facts", beliefs["promoted_id"], ["id"], where="status = 'candidate'")
     entities = _entities(reading, pair)
     return MergeContext(
         entities=entities,
@@ -216,7 +176,6 @@ def merge_context(reading: Reading, pair: Pair, now: datetime) -> MergeContext:
         pairs=_by_keys(reading, "pair_decisions", facts["id"], ("a_id", "b_id")),
         beliefs=beliefs,
         hints=reading.by_ids("belief_evidence", beliefs["id"], key="belief_id"),
-        waiting=frozenset(waiting["id"]),
         episodes=reading.by_ids("episode_entities", pair, key="entity_id"),
     )
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from recall.entities import exact_row
+from recall.history import fact_named
 from slowwave.common import frames
-from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.decisions import decision, decision_frame, each_decided
 from slowwave.common.errors import Refused, UnusableInput
 from slowwave.common.run_counts import RunCount
 from slowwave.common.text import digest, normalise_name
 from slowwave.common.validity import live_sql
 from slowwave.entities.mentions import embed_texts, name_to_store
-from slowwave.facts.deduplication.observations import LEAST_OF_ID
 from slowwave.lifecycle.entity_merges import alias_rows
 from slowwave.reading.extraction.roster import is_same_person
-from storage.rows import named_by_beginning
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.runs import Run, embedder_of, existing_store, in_one_commit, store_of, vector_column
@@ -184,98 +183,73 @@ def pin_entity(run: Run, entity: str, pinned: bool = True) -> Pinned:
 
     It raises before the run begins; where nothing would change there is no run.
     """
-    planned = _planned(_entity_row(existing_store(run).snapshot(), entity), "name", pinned)
-    if not planned.changed:
-        return planned
 
-    def write(tx: Transaction) -> Pinned:
-        rows = _entity_row(tx, entity)
-        return _pin(tx, run, "entities", rows, _planned(rows, "name", pinned))
+    def rows(reading: Reading) -> pl.DataFrame:
+        return reading.by_ids("entities", [exact_row(reading, entity)["id"]], with_vector=True)
 
-    return in_one_commit(run, "entity.pin", {"entity": entity, "pinned": pinned}, write, _count_pins)
+    return _pin(run, "entities", "entity.pin", {"entity": entity, "pinned": pinned}, rows, pinned)
 
 
 def pin_facts(run: Run, ids: Sequence[str], pinned: bool = True) -> Pinned:
     """Keep facts for ever, or no longer, as a run of its own: never pruned, merged away or evicted (S4-07, G4).
 
-    `ids` may be beginnings, or the short forms that tables show. All are pinned or none: raises `UnusableInput` for an
-    id that names no fact, or several, and for a fact that is over. Where nothing would change there is no run.
+    `ids` may be beginnings, or the short forms that tables show. All are pinned or none: raises `UnknownName` for an id
+    that names no fact, or several, and `UnusableInput` for a fact that is over. Where nothing would change there is no
+    run.
     """
-    planned = _planned(_fact_rows(existing_store(run).snapshot(), ids, pinned), "statement", pinned)
-    if not planned.changed:
-        return planned
-
-    def write(tx: Transaction) -> Pinned:
-        rows = _fact_rows(tx, ids, pinned)
-        return _pin(tx, run, "facts", rows, _planned(rows, "statement", pinned))
-
-    return in_one_commit(run, "facts.pin", {"ids": list(ids), "pinned": pinned}, write, _count_pins)
-
-
-def _pin(tx: Transaction, run: Run, name: str, rows: pl.DataFrame, done: Pinned) -> Pinned:
-    tx.upsert(name, _changed(rows, done))
-    _write_decisions(tx, run, done)
-    return done
-
-
-def _count_pins(done: Pinned) -> dict[RunCount, int]:
-    return {RunCount.PINNED if done.pinned else RunCount.UNPINNED: len(done.changed)}
-
-
-def _entity_row(reading: Reading, entity: str) -> pl.DataFrame:
-    return reading.by_ids("entities", [exact_row(reading, entity)["id"]], with_vector=True)
-
-
-def _fact_rows(reading: Reading, ids: Sequence[str], pinned: bool) -> pl.DataFrame:
-    return reading.by_ids("facts", _facts_named(reading, ids, pinned), with_vector=True).sort("id")
-
-
-def _planned(rows: pl.DataFrame, title: str, pinned: bool) -> Pinned:
-    """Which of the rows change, and which are so already."""
-    is_so = pl.col("pinned").fill_null(False) == pinned
-    changed, unchanged = (rows.filter(part).select("id", title) for part in (~is_so, is_so))
-    return Pinned(tuple(changed.iter_rows()), tuple(unchanged.iter_rows()), pinned)
-
-
-def _changed(rows: pl.DataFrame, done: Pinned) -> pl.DataFrame:
-    ids = [id_ for id_, _ in done.changed]
-    return rows.filter(pl.col("id").is_in(ids)).with_columns(pinned=pl.lit(done.pinned))
-
-
-def _write_decisions(tx: Transaction, run: Run, done: Pinned) -> None:
-    action = "pin" if done.pinned else "unpin"
-    reason = f"A person {'wants' if done.pinned else 'no longer wants'} it kept for ever."
-    rows = [decision(action, id_, [id_], [id_], reason, run.now, decided_by="person") for id_, _ in done.changed]
-    tx.upsert("decisions", decision_frame(rows))
-
-
-def _facts_named(reading: Reading, ids: Sequence[str], pinned: bool) -> list[str]:
-    """The ids of the facts that are meant."""
     if not ids:
         raise UnusableInput("There is nothing to pin.", "Name facts by their ids; `slowwave facts NAME` shows them.")
-    found = {id_: _rows_named(reading, "facts", id_) for id_ in dict.fromkeys(ids)}
-    if wrong := [problem for id_, rows in found.items() if (problem := _wrong(reading, id_, rows, pinned))]:
+    snapshot = existing_store(run).snapshot()
+    meant = list(dict.fromkeys(fact_named(snapshot, id_) for id_ in ids))
+
+    def rows(reading: Reading) -> pl.DataFrame:
+        return _pinnable(reading, meant, pinned)
+
+    return _pin(run, "facts", "facts.pin", {"ids": list(ids), "pinned": pinned}, rows, pinned)
+
+
+def _pinnable(reading: Reading, ids: Sequence[str], pinned: bool) -> pl.DataFrame:
+    """These facts as whole rows; raises where one is over, or in the archive."""
+    rows = reading.by_ids("facts", ids, with_vector=True).sort("id")
+    is_over = rows.filter(pl.lit(pinned) & ~pl.col("status").is_in(["active", "candidate"]))
+    wrong = [f"{id_} is {status}" for id_, status in is_over.select("id", "status").iter_rows()]
+    archived = sorted({*ids} - {*rows["id"]})
+    wrong += [
+        f"{id_} is in the archive, where nothing is pruned: `slowwave restore` brings it back" for id_ in archived
+    ]
+    if wrong:
         raise UnusableInput(f"Nothing was changed: {'; '.join(wrong)}.", "`slowwave facts NAME` lists what is live.")
-    return [rows["id"][0] for rows in found.values()]
+    return rows
 
 
-def _wrong(reading: Reading, id_: str, rows: pl.DataFrame, pinned: bool) -> str:
-    """Why an id does not name one fact that can be pinned; empty if it does."""
-    if len(rows) > 1:
-        return f"{id_} may be {' or '.join(rows['id'][:5])}"
-    if len(rows):
-        status = rows["status"][0]
-        return f"{id_} is {status}" if pinned and status not in ("active", "candidate") else ""
-    if len(_rows_named(reading, "facts_archive", id_)):
-        return f"{id_} is in the archive, where nothing is pruned: `slowwave restore` brings it back"
-    return f"{id_!r} is not the id of any fact"
+def _pin(
+    run: Run,
+    table: str,
+    kind: str,
+    parameters: Mapping[str, Any],
+    rows: Callable[[Reading], pl.DataFrame],
+    pinned: bool,
+) -> Pinned:
+    """Set the mark of those of the rows that do not have it; without a run where all of them have it."""
+    title = "name" if table == "entities" else "statement"
 
+    def write(reading: Reading) -> Pinned:
+        found = rows(reading)
+        is_so = pl.col("pinned").fill_null(False) == pinned
+        changed, unchanged = found.filter(~is_so), found.filter(is_so)
+        if isinstance(reading, Transaction):
+            reading.upsert(table, changed.with_columns(pinned=pl.lit(pinned)))
+            reason = f"A person {'wants' if pinned else 'no longer wants'} it kept for ever."
+            ids, action = {id_: dict[str, object]() for id_ in changed["id"]}, "pin" if pinned else "unpin"
+            reading.upsert("decisions", each_decided(action, ids, reason, run.now, decided_by="person"))
+        was, stays = (tuple(part.select("id", title).iter_rows()) for part in (changed, unchanged))
+        return Pinned(was, stays, pinned)
 
-def _rows_named(reading: Reading, table: str, id_: str) -> pl.DataFrame:
-    """The facts with that id, or with ids that begin so, in whole or behind their last `_`."""
-    rows = reading.frame(table, named_by_beginning(id_, LEAST_OF_ID), ["id", "status"], limit=6, order=["id"])
-    exact = rows.filter(pl.col("id") == id_)
-    return exact if len(exact) else rows
+    planned = write(existing_store(run).snapshot())
+    if not planned.changed:
+        return planned
+    counted_as = RunCount.PINNED if pinned else RunCount.UNPINNED
+    return in_one_commit(run, kind, parameters, write, lambda done: {counted_as: len(done.changed)})
 
 
 # Other names that somebody or a fact gives, while messages are read.
@@ -317,6 +291,8 @@ def add_aliases_of_facts(tx: Transaction, facts: pl.DataFrame) -> None:
 
     A name that was denied, or is over, gives no alias.
     """
+    if "known_as" not in facts["predicate"]:
+        return
     is_affirmed = (pl.col("polarity") != "negated").fill_null(True)
     called = facts.filter(
         (pl.col("status") == "active") & (pl.col("predicate") == "known_as") & is_affirmed

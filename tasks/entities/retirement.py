@@ -122,28 +122,31 @@ _ABOUT_ENTITIES = (
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """Facts to delete: which, the predecessors among all facts, and the facts that point at them (table, id)."""
+    """Facts to delete, by table the facts that point at one of them, and the artifacts that name one.
+
+    `artifacts`: (id, linked_fact_ids), a row for each such fact.
+    """
 
     ids: pl.Series
-    before: Mapping[str, str]
-    pointing: pl.DataFrame
+    pointing: Mapping[str, pl.Series]
+    artifacts: pl.DataFrame
 
 
 def plan_purge(reading: Reading, ids: pl.Series) -> Purge:
     """Of these facts those that nothing staying needs, in their order."""
     steps = [reading.frame(name, "replaced_by IS NOT NULL", ["id", "replaced_by"]) for name in FACT_TABLES]
     gone = deletable(ids, pl.concat(steps))
-    columns, named = ["id", "supersedes_id"], "supersedes_id IS NOT NULL"
-    before = pl.concat([reading.by_ids(name, gone, columns, where=named) for name in FACT_TABLES])
-    somewhere = " OR ".join(f"{name} IS NOT NULL" for name in POINTERS)
-    pointers = [
-        reading.frame(name, somewhere, ["id", *POINTERS]).with_columns(table=pl.lit(name)).unpivot(
-            list(POINTERS), index=["table", "id"], value_name="at"
-        )
-        for name in FACT_TABLES
-    ]  # fmt: skip
-    found = pl.concat(pointers).filter(pl.col("at").is_in(gone.implode()), ~pl.col("id").is_in(gone.implode()))
-    return Purge(gone, dict(before.iter_rows()), found.select("table", "id", "at"))
+    linked = reading.frame("artifacts", "linked_fact_ids IS NOT NULL", ["id", "linked_fact_ids"])
+    named = linked.explode("linked_fact_ids").filter(pl.col("linked_fact_ids").is_in(gone.implode()))
+    return Purge(gone, {name: _pointing(reading, name, gone) for name in FACT_TABLES}, named)
+
+
+def _pointing(reading: Reading, name: str, gone: pl.Series) -> pl.Series:
+    """Ids of the facts of a table that stay and point at one of these."""
+    somewhere = " OR ".join(f"{pointer} IS NOT NULL" for pointer in POINTERS)
+    rows = reading.frame(name, somewhere, ["id", *POINTERS])
+    points = pl.any_horizontal(pl.col(POINTERS).is_in(gone.implode()))
+    return rows.filter(points, ~pl.col("id").is_in(gone.implode()))["id"]
 
 
 def delete_facts(tx: Transaction, purge: Purge, ids: pl.Series) -> None:
@@ -151,11 +154,13 @@ def delete_facts(tx: Transaction, purge: Purge, ids: pl.Series) -> None:
     _hand_on_usage(tx, ids)
     for name, found in _dependent_rows(tx, "facts", ids, _ABOUT_FACTS).items():
         tx.delete(name, found)
-    theirs = purge.pointing.filter(pl.col("at").is_in(ids.implode()))
-    for name in FACT_TABLES:
-        rows = tx.by_ids(name, theirs.filter(pl.col("table") == name)["id"], with_vector=True)
-        tx.upsert(name, without_pointers(rows, purge.ids, purge.before))
-    tx.upsert("artifacts", _without_links(tx, ids))
+    for name, pointing in purge.pointing.items():
+        rows = tx.by_ids(name, pointing, with_vector=True)
+        points = pl.any_horizontal(pl.col(POINTERS).is_in(ids.implode()))
+        tx.upsert(name, without_pointers(rows.filter(points), ids))
+    named = purge.artifacts.filter(pl.col("linked_fact_ids").is_in(ids.implode()))["id"].unique()
+    left = pl.col("linked_fact_ids").list.set_difference(pl.lit(pl.Series([ids])))
+    tx.upsert("artifacts", tx.by_ids("artifacts", named, with_vector=True).with_columns(left.list.sort()))
     for name in FACT_TABLES:
         tx.delete(name, tx.by_ids(name, ids, ["id"])["id"])
 
@@ -199,14 +204,6 @@ def _hand_on_usage(tx: Transaction, ids: pl.Series) -> None:
     whole = usage_of(both, steps).select(*frames.FACT_USAGE).filter(pl.col("id").is_in(steps["new_id"].implode()))
     stamps = heirs.select("id", "created_at")
     tx.upsert("fact_usage", whole.join(stamps, on="id", how="left"))
-
-
-def _without_links(tx: Transaction, ids: pl.Series) -> pl.DataFrame:
-    """Artifacts that name one of the facts, without it."""
-    linked = tx.frame("artifacts", "linked_fact_ids IS NOT NULL", ["id", "linked_fact_ids"])
-    named = linked.explode("linked_fact_ids").filter(pl.col("linked_fact_ids").is_in(ids.implode()))
-    left = pl.col("linked_fact_ids").list.set_difference(pl.lit(pl.Series([ids])))
-    return tx.by_ids("artifacts", named["id"], with_vector=True).with_columns(left.list.sort())
 
 
 # Restoring: what was pruned, evicted or retired comes back from the archive at a person's word (§6.3).

@@ -11,6 +11,7 @@ import polars as pl
 
 from inference.language import has_reader
 from inference.providers import choose
+from slowwave.common import frames
 from slowwave.common.entrenchment import ENDS
 from slowwave.common.records import Usage
 from slowwave.common.settings import EvaluateSettings, IngestSettings, ReviseSettings, SleepSettings
@@ -21,6 +22,7 @@ from slowwave.facts.revision.evaluation import EvaluationPlan, evaluate
 from slowwave.facts.revision.late_arrivals import REPEATED
 from slowwave.facts.searched_texts import CONTEXT_ROLES
 from slowwave.lifecycle.pruning_and_eviction import QUOTATIONS, plan_replacement, replacement_decisions
+from slowwave.reading.extraction.roster import with_owner_names
 from storage.changes import FACT_TABLES
 from storage.quotations import OF_A_RUN, UNREAD, Keeping, count_quoted, keeping, run_in
 from storage.rows import quoted
@@ -34,6 +36,7 @@ from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import decide_and_write, settle_patches, touched_by, under_approval
 
 from .candidate_rows import to_extract
+from .identities import owners_of
 
 _TURN = ["id", "conversation_id", "ordinal"]
 OPEN = "state IN ('open', 'evaluating', 'approved')"
@@ -116,18 +119,21 @@ def decide(
 
     `alike`: ALIKE of the candidates, where the caller compared them with all there is about the same.
     """
+    author = with_owner_names(patches.messages, owners_of(reading, patches.messages))["speaker"].alias("author")
     verdict = evaluate(
         patches.candidates.drop("vector"),
-        patches.messages,
+        patches.messages.with_columns(author),
         patches.batches,
         settings.evaluate,
         content_gate=settings.noise.content_gate,
         answered=_answered(reading, patches, settings.evaluate),
     )
-    approved = verdict.batches.filter(pl.col("state") == "approved")
-    passed = verdict.passed.filter(pl.col("patch_batch_id").is_in(approved["id"].to_list()))
-    vectors = patches.candidates.filter(pl.col("id").is_in(passed["id"].implode())).select("id", "scope", "vector")
-    given = passed, vectors, patches.directives, patches.messages, approved
+    is_approved = pl.Series([state == "approved" for state in verdict.batches["state"]], dtype=pl.Boolean)
+    approved = verdict.batches.filter(is_approved)
+    vectors = patches.candidates.select("id", "scope", "vector")
+    if not verdict.rejected.is_empty():
+        vectors = vectors.filter(pl.col("id").is_in(verdict.passed["id"].implode()))
+    given = verdict.passed, vectors, patches.directives, patches.messages, approved
     plan = plan_over_store(reading, *given, settings.evaluate, _strategy(settings), now, alike)
     return DecidedPatches(patches, verdict, plan)
 
@@ -138,7 +144,10 @@ def _answered(reading: Reading, patches: Patches, settings: EvaluateSettings) ->
     Only an unsure candidate is refused for the words that its message lacks. A turn that gives orders to its reader
     does not count.
     """
-    is_unsure = pl.col("confidence") * settings.ungrounded_factor < settings.min_confidence
+    factor, least = settings.ungrounded_factor, settings.min_confidence
+    if not any(sure is not None and sure * factor < least for sure in patches.candidates["confidence"]):
+        return None
+    is_unsure = pl.col("confidence") * factor < least
     unsure = patches.candidates.filter(is_unsure).select("id", "message_id")
     places = patches.messages.select(_TURN).drop_nulls("ordinal").rename({"id": "message_id"})
     said = places.join(unsure, on="message_id")
@@ -218,9 +227,11 @@ def decided_facts(reading: Reading, decided: DecidedPatches) -> pl.DataFrame:
     plan = decided.plan
     rejected = decided.verdict.rejected
     known = [name for name in plan.facts.columns if name in rejected.columns]  # what is not stored yet has no stamps
-    facts = pl.concat([plan.facts, rejected.select(known)], how="diagonal_relaxed")
-    once = facts.unique("id", keep="first", maintain_order=True)
-    return _with_vectors(reading, once, decided.patches, dict(plan.again))
+    facts = plan.facts
+    if len(rejected):
+        both = pl.concat([facts, rejected.select(known)], how="diagonal_relaxed")
+        facts = both.unique("id", keep="first", maintain_order=True)
+    return _with_vectors(reading, facts, decided.patches, dict(plan.again))
 
 
 def write_beside_facts(
@@ -228,7 +239,7 @@ def write_beside_facts(
 ) -> None:
     """Write everything of a decision but the facts; `new` are ids of facts that are in no table yet."""
     verdict, plan = decided.verdict, decided.plan
-    is_all_new = new is not None and plan.facts["id"].is_in(new.implode()).all()
+    is_all_new = new is not None and {*plan.facts["id"]} <= {*new}
     write = tx.insert if is_all_new else tx.upsert  # what belongs to new facts alone is new, too
     write("fact_evidence", plan.evidence)
     write("fact_aspects", plan.aspects)
@@ -236,9 +247,11 @@ def write_beside_facts(
     write("decisions", plan.decisions)
     tx.upsert("lineage", plan.lineage)
     tx.upsert("pair_decisions", plan.pairs)
-    rest = verdict.batches.filter(~pl.col("id").is_in(plan.batches["id"].to_list()))
-    done = plan.batches.with_columns(state=pl.lit("needs_review")) if waits else plan.batches
-    write("patch_batches", pl.concat([done, rest], how="diagonal_relaxed"))
+    batches = plan.batches.with_columns(state=pl.lit("needs_review")) if waits else plan.batches
+    if {*verdict.batches["id"]} != {*batches["id"]}:
+        rest = verdict.batches.filter(~pl.col("id").is_in(batches["id"].to_list()))
+        batches = pl.concat([batches, rest], how="diagonal_relaxed")
+    write("patch_batches", batches)
     add_aliases_of_facts(tx, plan.facts)
 
 
@@ -247,12 +260,16 @@ def _with_vectors(reading: Reading, facts: pl.DataFrame, patches: Patches, again
 
     What holds `again` (new id, known id) has the vector of the known fact.
     """
-    source = facts.with_columns(source=pl.col("id").replace(again)).drop("vector", strict=False)
+    sources = [again.get(id_, id_) for id_ in facts["id"]]
     mine = patches.candidates.select("id", "vector")
-    others = source.join(mine, left_on="source", right_on="id", how="anti")["source"]
-    stored = [reading.by_ids(name, others, ["id", "vector"]) for name in FACT_TABLES]
-    vectors = pl.concat([mine, *stored]).unique("id", keep="first").rename({"id": "source"})
-    return source.join(vectors, on="source", how="left", maintain_order="left").drop("source")
+    if sources == mine["id"].to_list():
+        vectors = mine["vector"]
+    else:
+        others = [*{*sources} - {*mine["id"]}]
+        stored = [reading.by_ids(name, others, ["id", "vector"]) for name in FACT_TABLES] if others else []
+        known = pl.concat([mine, *stored]).unique("id", keep="first")
+        vectors = pl.DataFrame({"id": sources}).join(known, on="id", how="left", maintain_order="left")["vector"]
+    return pl.DataFrame([*(each for each in facts.get_columns() if each.name != "vector"), vectors])
 
 
 def write_supersessions(tx: Transaction, facts: pl.DataFrame, lineage: pl.DataFrame, decisions: pl.DataFrame) -> None:
@@ -268,13 +285,16 @@ def write_facts(tx: Transaction, facts: pl.DataFrame, new: pl.Series | None = No
 
     `new` are ids of facts that are in no table yet.
     """
-    is_new = pl.col("id").is_in((facts["id"].clear() if new is None else new).implode())
-    known = facts.filter(~is_new)
-    moved = tx.by_ids("facts_archive", known["id"], ["id"])["id"]
-    is_moved = pl.col("id").is_in(moved.implode())
-    tx.upsert("facts", known.filter(~is_moved))
-    tx.upsert("facts_archive", known.filter(is_moved))
-    tx.insert("facts", facts.filter(is_new))
+    fresh = set() if new is None else {*new}
+    places = [place for place, id_ in enumerate(facts["id"]) if id_ not in fresh]
+    if places:
+        known = facts[places]
+        moved = {*tx.by_ids("facts_archive", known["id"], ["id"])["id"]}
+        is_moved = pl.Series([id_ in moved for id_ in known["id"]], dtype=pl.Boolean)
+        tx.upsert("facts", known.filter(~is_moved))
+        tx.upsert("facts_archive", known.filter(is_moved))
+        facts = facts[[place for place, id_ in enumerate(facts["id"]) if id_ in fresh]]
+    tx.insert("facts", facts)
 
 
 def _counted(decided: DecidedPatches) -> Applied:
@@ -312,7 +332,7 @@ def _missing_evidence(reading: Reading, originals: pl.Series | None = None) -> p
     both = repeats.join(known, left_on="similar_to_id", right_on="message_id").join(
         known, left_on=["subject_id", "fact_id"], right_on=["message_id", "fact_id"], how="anti"
     )
-    ids = [row_id("v", *pair) for pair in both.select("fact_id", "subject_id").iter_rows()]
+    ids = [row_id("v", *pair) for pair in frames.rows_of(both, "fact_id", "subject_id")]
     proposed = set[str]().union(*touched_by(reading, "patch")) if ids else set[str]()
     rows = both.with_columns(pl.Series("evidence_id", ids, dtype=pl.String))
     rows = rows.filter(~pl.col("evidence_id").is_in(list(proposed)))

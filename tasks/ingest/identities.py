@@ -80,14 +80,19 @@ class Roster:
 
 def read_roster(reading: Reading, messages: pl.DataFrame, settings: IngestSettings) -> Roster:
     """The owners of these messages: as stored, as set, and as they introduce themselves."""
-    scopes = [NAMESPACE, *(scope for scope in messages["scope"].drop_nulls().unique().sort() if scope != "global")]
-    owners = _stored_owners(reading, scopes)
+    owners = owners_of(reading, messages)
     named = Roster(owners)
     if settings.owner and not owners[NAMESPACE].is_named:
         named = named.after([(NAMESPACE, settings.owner)])
     spoken = messages.filter(is_nameless_row(), ~pl.col("has_injection").fill_null(False)).sort("occurred_at", "id")
     texts = spoken.select(pl.col("scope").fill_null("global"), "content").iter_rows()
     return named.after((scope, name) for scope, text in texts for name in introductions(text or ""))
+
+
+def owners_of(reading: Reading, messages: pl.DataFrame) -> dict[str, Owner]:
+    """The stored owners of the scopes of these messages, and of the namespace."""
+    scopes = messages["scope"].drop_nulls().unique().sort()
+    return _stored_owners(reading, [NAMESPACE, *(scope for scope in scopes if scope != "global")])
 
 
 def _stored_owners(reading: Reading, scopes: Sequence[str]) -> dict[str, Owner]:

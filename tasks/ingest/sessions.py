@@ -7,17 +7,15 @@ is as it was when it was read.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Generic
 
 import polars as pl
 
 from inference.language import Language
-from inference.request_batch import ModelAnswer
 from prompts.rendering import Question, pack_sessions, prompt_version, render_sessions
 from prompts.responses import SessionSummaries, Summaries
-from slowwave.common.records import REFUSED, Prompt
+from slowwave.common.records import Prompt
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import IngestSettings
 from slowwave.common.validity import live_sql
@@ -48,8 +46,6 @@ ANSWER_TOKENS = 150
 PROMPT_BYTES = 16_384
 """Conversations share a prompt up to here; of a longer one the newest turns are shown, and the earlier summary."""
 """About what one summary takes in an answer."""
-_UNUSABLE = ("cut", "invalid", REFUSED)
-"""How errors begin that fewer questions in a prompt may help."""
 _PLACE = ["id", "conversation_id", "ordinal", "role", "speaker"]
 _SHOWN = [*_PLACE, "content", "occurred_at"]
 _FACT = ["id", "episode_id", "statement", "evidence_count", "confidence"]
@@ -101,15 +97,14 @@ async def _by_model(
     shown = newest.group_by("conversation_id").tail(TURNS_SHOWN)["id"]
     questions = questions_of(due, snapshot.by_ids("messages", shown, _SHOWN))
     most = max(1, settings.llm.max_output_tokens // ANSWER_TOKENS)
-    results = await _SUMMARISER.ask(language, list(pack_sessions(questions, PROMPT_BYTES, most)))
-    model, version = language.model("summarize"), prompt_version(PROMPT)
-    pairs = zip(due["id"], results, strict=True)
+    packs = list(pack_sessions(questions, PROMPT_BYTES, most))
+    version = prompt_version(PROMPT)
+    answers = await ask_for_summaries(language, due["id"].to_list(), packs, render_sessions, SessionSummaries, version)
     counts: dict[str, int] = {
-        RunCount.CONVERSATIONS_NOT_SUMMARISED: sum(each.has_failed for each in results),
-        RunCount.CONVERSATIONS_LEFT_FOR_LATER: sum(each.is_skipped for each in results),
+        RunCount.CONVERSATIONS_NOT_SUMMARISED: answers.failed,
+        RunCount.CONVERSATIONS_LEFT_FOR_LATER: answers.left,
     }
-    summaries = {id_: SignedSummary(each.text, "model", model, version) for id_, each in pairs if each.text}
-    return summaries, TaskResult(counts, errors=_SUMMARISER.errors(results))
+    return answers.summaries, TaskResult(counts, errors=answers.errors)
 
 
 def _by_rule(snapshot: Snapshot, due: pl.DataFrame, run: Run) -> Mapping[str, SignedSummary]:
@@ -125,82 +120,58 @@ def _whole(reading: Reading, messages: pl.DataFrame, due: pl.DataFrame) -> pl.Da
     return due.join(gone, on="conversation_id", how="anti", maintain_order="left")
 
 
-# Questions for summaries: several to a prompt, fewer where an answer is no use, alone what it left out. Rows: S2-48,
-# S4-23, T14, T37.
-
-_Group = tuple[int, ...]  # places of the questions that share a prompt
+# Questions for summaries, of conversations and of communities: several to a prompt (S2-48, S4-23, T14, T37).
 
 
 @dataclass(frozen=True, slots=True)
-class SummaryAnswer:
-    """What was answered about one thing: a text, or why there is none, or it was never asked about."""
+class SummaryAnswers:
+    """Summaries by id; `left` were not asked about for want of budget, `failed` have no usable answer.
 
-    text: str = ""
-    error: str = ""
-    is_skipped: bool = False
+    `would_ask` is how many prompts a dry run would put.
+    """
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether it was asked about, and nothing of use was answered."""
-        return not (self.text or self.is_skipped)
-
-
-@dataclass(frozen=True, slots=True)
-class Summariser(Generic[Question]):
-    """How things of one kind are asked about; `silent` says that a model said nothing about one."""
-
-    render: Callable[[tuple[Question, ...]], Prompt]
-    response: type[Summaries]
-    silent: str
-
-    async def ask(self, language: Language, packs: Sequence[tuple[Question, ...]]) -> list[SummaryAnswer]:
-        """What was answered about each question, in order, at the last time that it was put.
-
-        Where an answer is no use they are put again in halves, and alone what one left out. An answer about one alone
-        that says nothing is not kept: the next run asks again.
-        """
-        questions = [question for pack in packs for question in pack]
-        results = [SummaryAnswer()] * len(questions)
-        ends = accumulate(map(len, packs))
-        groups = [tuple(range(end - len(pack), end)) for pack, end in zip(packs, ends, strict=True)]
-        while groups:
-            prompts = [self.render(_numbered(questions, group)) for group in groups]
-            answers = await language.ask_many(prompts, self.response, "summarize")
-            for group, answer in zip(groups, answers, strict=True):
-                for n, result in zip(group, _answers_of(len(group), answer, self.silent), strict=True):
-                    results[n] = result
-            groups = [part for group in groups for part in _again(group, results)]
-        return results
-
-    def errors(self, results: Sequence[SummaryAnswer]) -> tuple[str, ...]:
-        """Why some have no summary, each reason once."""
-        return tuple(sorted({each.error or self.silent for each in results if each.has_failed}))
+    summaries: Mapping[str, SignedSummary] = field(default_factory=dict)
+    left: int = 0
+    failed: int = 0
+    would_ask: int = 0
+    errors: tuple[str, ...] = ()
 
 
-def _numbered(questions: Sequence[Question], group: _Group) -> tuple[Question, ...]:
-    return tuple(replace(questions[n], number=number) for number, n in enumerate(group, 1))
+async def ask_for_summaries(
+    language: Language,
+    ids: Sequence[str],
+    packs: Sequence[tuple[Question, ...]],
+    render: Callable[[tuple[Question, ...]], Prompt],
+    response: type[Summaries],
+    version: str,
+) -> SummaryAnswers:
+    """The summaries of these ids, whose questions are packed in their order.
 
-
-def _again(group: _Group, results: Sequence[SummaryAnswer]) -> tuple[_Group, ...]:
-    """What is to be asked once more: both halves if the answer was no use, else each alone that it left out."""
-    if len(group) == 1:
-        return ()
-    if all(results[n].error.startswith(_UNUSABLE) for n in group):
-        half = len(group) // 2
-        return group[:half], group[half:]
-    return tuple((n,) for n in group if results[n] == SummaryAnswer())
-
-
-def _answers_of(count: int, answer: ModelAnswer[Summaries], silent: str) -> list[SummaryAnswer]:
-    """Of one answer about so many: by number; where one was asked about alone, whatever says something (T37)."""
-    if answer.value is None:
-        return [
-            SummaryAnswer(error="" if answer.skipped else answer.error or silent, is_skipped=answer.skipped)
-        ] * count
-    by_number = {number: text for number, text in reversed(answer.value.told) if text}
-    if count == 1:
-        return [SummaryAnswer(by_number.get(1) or next(text for _, text in answer.value.told if text))]
-    return [SummaryAnswer(by_number.get(number, "")) for number in range(1, count + 1)]
-
-
-_SUMMARISER = Summariser(render_sessions, SessionSummaries, "The model said nothing about a conversation.")
+    What a prompt about several has no usable answer for is asked about once more, alone. An answer about one alone
+    that says nothing is not kept: the next run asks again.
+    """
+    questions = [question for pack in packs for question in pack]
+    ends = accumulate(map(len, packs))
+    groups = [range(end - len(pack), end) for pack, end in zip(packs, ends, strict=True)]
+    texts, errors, left = dict[int, str](), dict[int, str](), set[int]()
+    while groups:
+        prompts = [render(tuple(replace(questions[n], number=i) for i, n in enumerate(group, 1))) for group in groups]
+        again = []
+        for group, answer in zip(groups, await language.ask_many(prompts, response, "summarize"), strict=True):
+            told = [(number, text) for number, text in answer.value.told if text] if answer.value else []
+            if len(group) == 1:  # whatever number it has
+                told = [(1, dict(told).get(1) or text) for _, text in told[:1]]
+            texts |= {group[number - 1]: text for number, text in reversed(told) if 0 < number <= len(group)}
+            silent = [n for n in group if n not in texts]
+            errors |= dict.fromkeys(silent, answer.error or "The model gave no summary of some.")
+            left.update(silent if answer.skipped else ())
+            again += [range(n, n + 1) for n in silent] if len(group) > 1 and not answer.skipped else []
+        groups = again
+    failed = [n for n in range(len(questions)) if n not in texts and n not in left]
+    model = language.model("summarize")
+    return SummaryAnswers(
+        {ids[n]: SignedSummary(texts[n], "model", model, version) for n in sorted(texts)},
+        len(left),
+        len(failed),
+        errors=tuple(sorted({errors[n] for n in failed})),
+    )

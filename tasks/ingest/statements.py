@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
 
@@ -17,7 +17,7 @@ from slowwave.common.settings import ExtractSettings, ResolveSettings
 from slowwave.common.text import digest, normalise_name, row_id
 from slowwave.entities.entity_resolution import COSINES, Resolution, finish, plan_resolution, revivals, revived
 from slowwave.entities.mentions import RAW_MENTIONS, mentions_in, name_to_store
-from slowwave.facts.revision.candidates import MAX_QUOTE, build_candidates
+from slowwave.facts.revision.candidates import CLAIMS, MAX_QUOTE, build_candidates
 from slowwave.facts.searched_texts import OBSERVATIONS
 from slowwave.reading.extraction.dates import find_hint
 from storage.changes import FACT_TABLES
@@ -132,6 +132,19 @@ RELATION = "observed"
 SCOPE = "global"
 
 
+MESSAGES = {
+    **dict.fromkeys(("message_id", "content", "id", "conversation_id"), pl.String()),
+    "ordinal": pl.Int64(),
+    **dict.fromkeys(("role", "speaker", "search_text"), pl.String()),
+    "occurred_at": frames.TIME,
+    "scope": pl.String(),
+    "has_injection": pl.Boolean(),
+    "graph_state": pl.String(),
+    "attempts": pl.Int64(),
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Statements:
     """Rows to store, vectors included: one message and one candidate for each text."""
@@ -143,80 +156,92 @@ class Statements:
     batches: pl.DataFrame
 
 
-def state(run: Run, reading: Reading, target: Target, texts: pl.Series) -> Statements:
+def state(run: Run, reading: Reading, target: Target, texts: Sequence[str]) -> Statements:
     """The texts as candidates about the target, in one batch that a person decided to bring in."""
     messages = _messages(run, target, texts)
-    hints = pl.Series("temporal_hint", [find_hint(text) or None for text in texts], dtype=pl.String)
-    claims = messages.select(
-        window=pl.lit(0, dtype=pl.Int64),
-        message_id="id",
-        kind=pl.lit("observation"),
-        subject=pl.lit(target.name),
-        relation=pl.lit(RELATION),
-        statement="content",
-        confidence=pl.lit(1.0),
-    ).with_columns(hints)
-    placed = messages.with_columns(episode_id=pl.lit(episode_id(CONVERSATION)))
+    claims = [
+        {
+            "window": 0,
+            "message_id": id_,
+            "kind": "observation",
+            "subject": target.name,
+            "relation": RELATION,
+            "statement": text,
+            "confidence": 1.0,
+            "temporal_hint": find_hint(text) or None,
+        }
+        for id_, text in frames.rows_of(messages, "id", "content")
+    ]
+    learned, place = reading.frame("predicates"), pl.lit(episode_id(CONVERSATION)).alias("episode_id")
     made = build_candidates(
-        claims, placed, target.resolution.names, reading.frame("predicates"), ExtractSettings(), run.now
+        pl.DataFrame(claims, schema=dict(CLAIMS)),
+        messages.with_columns(place),
+        target.resolution.names,
+        learned,
+        ExtractSettings(),
+        run.now,
     )
     whose = [pl.lit(f"{CONVERSATION}:{target.id}").alias("source_key"), pl.lit("person").alias("decided_by")]
     facts = made.facts.with_columns(quote=pl.col("statement").str.slice(0, MAX_QUOTE), embed_model=pl.lit(run.embedder))
     return Statements(
         target,
         _entities(run, reading, target),
-        _with_vectors(run, messages, messages.select("id", text="search_text")),
-        _with_vectors(run, facts, facts.select("id", text="statement")),
+        _with_vectors(run, messages, messages["search_text"]),
+        _with_vectors(run, facts, facts["statement"]),
         made.batches.with_columns(whose),
     )
 
 
-def _messages(run: Run, target: Target, texts: pl.Series) -> pl.DataFrame:
+def _messages(run: Run, target: Target, texts: Sequence[str]) -> pl.DataFrame:
     """What was said, as messages of one conversation; nothing is left to extract from them.
 
     Their ordinals are times in microseconds: no count is looked up, and none is a turn that answers an earlier one.
     """
-    moments = _moments(run, len(texts))
-    names = [f"observation-{digest(target.id, text, run.now)}" for text in texts]
-    return pl.DataFrame({"message_id": names, "content": texts}).with_columns(
-        id=pl.Series([row_id("m", CONVERSATION, name) for name in names], dtype=pl.String),
-        conversation_id=pl.lit(CONVERSATION),
-        ordinal=moments.dt.epoch("us"),
-        role=pl.lit("user"),
-        speaker=pl.lit(SPEAKER),
-        search_text=pl.lit(f"{target.name}: ") + pl.col("content"),
-        occurred_at=moments,
-        scope=pl.lit(SCOPE),
-        has_injection=pl.lit(False),
-        graph_state=pl.lit("done"),
-        attempts=pl.lit(0, dtype=pl.Int64),
-    )
-
-
-def _moments(run: Run, count: int) -> pl.Series:
-    """A microsecond for each text, the last of them now: they are decided in the order in which they were given."""
-    moments = [run.now - timedelta(microseconds=left) for left in reversed(range(count))]
-    return pl.Series(moments, dtype=frames.TIME)
+    rows = []
+    for left, text in zip(reversed(range(len(texts))), texts, strict=True):
+        name = f"observation-{digest(target.id, text, run.now)}"
+        at = run.now - timedelta(microseconds=left)  # they are decided in the order in which they were given
+        rows.append(
+            {
+                "message_id": name,
+                "content": text,
+                "id": row_id("m", CONVERSATION, name),
+                "conversation_id": CONVERSATION,
+                "ordinal": (at - _EPOCH) // timedelta(microseconds=1),
+                "role": "user",
+                "speaker": SPEAKER,
+                "search_text": f"{target.name}: {text}",
+                "occurred_at": at,
+                "scope": SCOPE,
+                "has_injection": False,
+                "graph_state": "done",
+                "attempts": 0,
+            }
+        )
+    return pl.DataFrame(rows, schema=MESSAGES)
 
 
 def _entities(run: Run, reading: Reading, target: Target) -> pl.DataFrame:
     """The entity with its vector: a new one, or a known one that was seen again."""
     entities = target.resolution.entities
     if target.is_new:
-        return _with_vectors(run, entities, target.resolution.to_embed)
+        return _with_vectors(run, entities, target.resolution.to_embed["text"])
     kept = reading.by_ids("entities", entities["id"], ["id", "vector"])
     return entities.join(kept, on="id", how="left")
 
 
-def _with_vectors(run: Run, rows: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
-    """The rows with their vectors; without, where embedding fails: that never keeps an observation out (S0-02)."""
+def _with_vectors(run: Run, rows: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
+    """The rows with the vectors of these texts; without, where embedding fails.
+
+    That never keeps an observation out (S0-02).
+    """
     embedder = embedder_of(run)
     try:
-        vectors = vector_column(embedder.embed(texts["text"].to_list()))
+        vectors = vector_column(embedder.embed(texts.to_list()))
     except Exception as error:
         log.warning("What was observed is stored without vectors, and not flagged: %s", error)
-        return rows.with_columns(pl.lit(None, dtype=pl.Array(pl.Float32, embedder.dims)).alias("vector"))
-    return rows.join(texts.select("id").with_columns(vectors), on="id", how="left", maintain_order="left")
+        vectors = frames.nothing("vector", pl.Array(pl.Float32, embedder.dims), len(rows))
+    return rows.hstack([vectors])
 
 
 def write_statements(tx: Transaction, stated: Statements) -> bool:

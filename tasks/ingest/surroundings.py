@@ -7,9 +7,10 @@ comparable: the same words, a near vector, the name that a directive gives, the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
@@ -30,13 +31,13 @@ from storage.changes import FACT_TABLES
 from storage.residents import Condition
 from storage.rows import lasting_columns, quoted
 from storage.search import (
-    FOUND,
     MATCHED,
     by_scope,
     matching_many,
     nearest,
     nearest_among,
     nearest_in_memory,
+    scopes_of,
     unit_matrix,
 )
 from storage.snapshots import Reading
@@ -46,6 +47,8 @@ WORDED_PER_DIRECTIVE = 20
 _EVER_ACTIVE = "status IN ('active', 'superseded')"
 _REPEATS = f"status = 'rejected' AND status_reason LIKE '{REPEATED}%'"
 _ENDING = [SUPERSEDE, RETRACT]
+Pair: TypeAlias = tuple[str, str, float]
+"""A candidate, a fact or another candidate, and their cosine."""
 _NAMED = ["id", "canonical_name", "name", "entity_type"]
 _ALIASES = list(frames.ALIASES)
 
@@ -67,37 +70,38 @@ def near_candidates(
     `with_dependents`. With `alike` (ALIKE) nothing is read to compare words with, about the same subject.
     """
     is_late = _is_late(reading, passed, messages)
-    neighbours = _neighbours(reading, vectors, now)
-    neighbours, elsewhere = _by_subject(
-        reading, neighbours, passed, directives, settings, revise, is_flagged=alike is None
-    )
+    near = _neighbours(reading, vectors, now)
+    neighbours, elsewhere = _by_subject(reading, near, passed, directives, settings, revise, is_flagged=alike is None)
     predicates = reading.frame("predicates")
-    ending = directives.filter(pl.col("known_id").is_null() | pl.col("action").is_in(_ENDING))
-    directed = passed.filter(pl.col("id").is_in(ending["candidate_id"].implode()))
     stored, speakers = _stored_directives(reading, passed if is_late else passed.clear())
-    named = directives.filter(pl.col("known_id").is_null(), pl.col("object").is_not_null())
-    known = [*directives["known_id"].drop_nulls(), *stored["known_id"].drop_nulls()]
-    same_words = _worded_the_same(reading, passed["statement_hash"])
     contested = _contested(reading, passed, predicates, revise)
-    ids = [*neighbours["fact_id"], *known, *speakers["similar_to_id"].drop_nulls(), *same_words]
-    named = named.join(passed.select("subject_id", "scope", candidate_id="id"), on="candidate_id")
-    meant = _named(reading, named, is_late, now), _worded_like(reading, named, now)
+    ids = [fact for _, fact, _ in neighbours] + _worded_the_same(reading, passed["statement_hash"])
+    meant, directed = list[pl.DataFrame](), list[str]()
+    if len(directives):
+        ending = directives.filter(pl.col("known_id").is_null() | pl.col("action").is_in(_ENDING))
+        directed += passed.filter(pl.col("id").is_in(ending["candidate_id"].implode()))["subject_id"].to_list()
+        named = directives.filter(pl.col("known_id").is_null(), pl.col("object").is_not_null())
+        named = named.join(passed.select("subject_id", "scope", candidate_id="id"), on="candidate_id")
+        meant += [_named(reading, named, is_late, now), _worded_like(reading, named, now)]
+        ids += directives["known_id"].drop_nulls().to_list()
+    ids += [*stored["known_id"].drop_nulls(), *speakers["similar_to_id"].drop_nulls()]
     facts = _once([facts_by(reading, ids), *meant, speakers, contested])
-    may_end = pl.concat([directed["subject_id"], contested["subject_id"]]).unique()
-    facts = _with_history(reading, facts, may_end, predicates, revise, is_late=is_late)
-    facts = _once([facts, facts_by(reading, facts["suspect_of"].drop_nulls())])
-    supported = passed.filter(pl.col("evidence_count") > 1)  # by further messages, stored with the candidate
-    entities = pl.concat([frame[end] for frame in (facts, passed) for end in ("subject_id", "object_id")])
+    if len(facts):
+        may_end = {*directed, *contested["subject_id"]}
+        facts = _with_history(reading, facts, may_end, predicates, revise, is_late=is_late)
+        facts = _once([facts, facts_by(reading, facts["suspect_of"].drop_nulls())])
+    supported = [id_ for id_, count in frames.rows_of(passed, "id", "evidence_count") if (count or 0) > 1]
+    entities = [id_ for frame in (facts, passed) for end in ("subject_id", "object_id") for id_ in frame[end]]
     return Surroundings(
         facts,
-        _evidence_of(reading, pl.concat([facts["id"], supported["id"]]).unique()),
-        neighbours.select(*NEIGHBOURS),
+        _evidence_of(reading, [*facts["id"], *supported]),  # of a candidate: further messages, stored with it
+        pl.DataFrame(neighbours, schema=NEIGHBOURS, orient="row"),
         reading.by_ids("entities", entities, _NAMED),
         reading.by_ids("entity_aliases", entities, _ALIASES, key="entity_id"),
         predicates=predicates,
         directives=stored,
         flags=_pending_contradictions(reading, facts["id"]),
-        elsewhere=elsewhere.select(*NEIGHBOURS),
+        elsewhere=pl.DataFrame(elsewhere, schema=NEIGHBOURS, orient="row"),
         alike=alike,
     )
 
@@ -152,7 +156,7 @@ def facts_by(
     return _once([reading.by_ids(name, ids, key=key, where=where, with_vector=with_vector) for name in FACT_TABLES])
 
 
-def _evidence_of(reading: Reading, facts: pl.Series) -> pl.DataFrame:
+def _evidence_of(reading: Reading, facts: Sequence[str] | pl.Series) -> pl.DataFrame:
     return reading.by_ids("fact_evidence", facts, lasting_columns("fact_evidence"), key="fact_id")
 
 
@@ -165,23 +169,25 @@ def _once(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
 # Facts that candidates may repeat, end or contradict.
 
 
-def _neighbours(reading: Reading, candidates: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    """NEIGHBOURS, with `is_stored`: the live facts and the other candidates of its scope nearest to each candidate."""
+def _neighbours(reading: Reading, candidates: pl.DataFrame, now: datetime) -> list[tuple[str, str, float, bool]]:
+    """(candidate, fact, cosine, whether that is stored): what of its scope is nearest to each candidate.
+
+    These are live facts and the other candidates.
+    """
     rows = candidates.filter(pl.col("vector").is_not_null())
     vectors, ids, k = unit_matrix(rows["vector"], reading.dims), rows["id"], NEIGHBOURS_PER_FACT
     resident = reading.resident("facts")
-
-    def near(places: np.ndarray, where: str) -> pl.DataFrame:
+    found = list[tuple[str, str, float, bool]]()
+    for places, where in scopes_of(rows["scope"], live_sql(now)):
         if resident is None:
             live = nearest(reading, "facts", vectors[places], k, where)
         else:
             live = nearest_in_memory(resident, vectors[places], k, _live_in(rows["scope"][int(places[0])], where, now))
         others = nearest_among(ids.gather(places), vectors[places], k)
-        return pl.concat([live.with_columns(is_stored=True), others.with_columns(is_stored=False)])
-
-    found = by_scope(rows["scope"], live_sql(now), near, {**FOUND, "is_stored": pl.Boolean})
-    named = found.with_columns(candidate_id=ids.gather(found["query"]))
-    return named.select("candidate_id", "is_stored", fact_id="id", cosine=pl.col("cosine").cast(pl.Float64))
+        for part, is_stored in ((live, True), (others, False)):
+            for query, id_, cosine in frames.rows_of(part, "query", "id", "cosine"):
+                found.append((ids[int(places[query])], id_, cosine, is_stored))
+    return found
 
 
 def _live_in(scope: str | None, sql: str, now: datetime) -> Condition:
@@ -190,31 +196,37 @@ def _live_in(scope: str | None, sql: str, now: datetime) -> Condition:
     return Condition(sql, lambda: is_live(now) & is_there, f"live in {scope}", now)
 
 
-def _worded_the_same(reading: Reading, hashes: pl.Series) -> pl.Series:
+def _worded_the_same(reading: Reading, hashes: pl.Series) -> list[str]:
     """The ids of facts of these very words that hold or held."""
     ever_active = Condition(_EVER_ACTIVE, lambda: pl.col("status").is_in(["active", "superseded"]))
-    return pl.concat(reading.meeting(name, "statement_hash", hashes, ever_active, ["id"])["id"] for name in FACT_TABLES)
+    found = (reading.meeting(name, "statement_hash", hashes, ever_active, ["id"])["id"] for name in FACT_TABLES)
+    return [id_ for ids in found for id_ in ids]
 
 
 def _by_subject(
-    reading: Reading, neighbours: pl.DataFrame, passed: pl.DataFrame, directives: pl.DataFrame,
-    settings: EvaluateSettings, revise: ReviseSettings, *, is_flagged: bool,
-) -> tuple[pl.DataFrame, pl.DataFrame]:  # fmt: skip
+    reading: Reading, neighbours: Sequence[tuple[str, str, float, bool]], passed: pl.DataFrame,
+    directives: pl.DataFrame, settings: EvaluateSettings, revise: ReviseSettings, *, is_flagged: bool,
+) -> tuple[list[Pair], list[Pair]]:  # fmt: skip
     """The neighbours that can decide anything: about the same, near enough or to be flagged, or perhaps named.
 
     And the near ones about other things, of which nothing more need be known: they are only related. In a large memory
     every candidate has five neighbours and hardly one that decides.
     """
     ends = ["owner_entity_id", "subject_id"]
-    stored = neighbours.filter("is_stored")["fact_id"].unique()
-    ours = [(end, passed[end].drop_nulls().implode()) for end in ends]
-    about = reading.by_ids("facts", stored, ["id", *ends])
-    same = about.filter(pl.any_horizontal(pl.col(end).is_in(ids) for end, ids in ours))["id"]
-    naming = directives.filter(pl.col("known_id").is_null())["candidate_id"]
-    is_near = pl.col("cosine") >= min(settings.related_cosine, revise.revision_cosine)
-    is_told = pl.col("fact_id").is_in(same.implode()) & (is_near | pl.lit(is_flagged))
-    decides = is_told | ~pl.col("is_stored") | pl.col("candidate_id").is_in(naming.implode())
-    return neighbours.filter(decides), neighbours.filter(~decides & is_near)
+    ours = [set(passed[end].drop_nulls()) for end in ends]
+    about = reading.by_ids("facts", [fact for _, fact, _, is_stored in neighbours if is_stored], ["id", *ends])
+    rows = frames.rows_of(about, "id", *ends)
+    same = {id_ for id_, *theirs in rows if any(end in own for end, own in zip(theirs, ours, strict=True))}
+    naming = {candidate for candidate, known in frames.rows_of(directives, "candidate_id", "known_id") if known is None}
+    least = min(settings.related_cosine, revise.revision_cosine)
+    decides, elsewhere = list[Pair](), list[Pair]()
+    for candidate, fact, cosine, is_stored in neighbours:
+        is_near = cosine >= least
+        if not is_stored or candidate in naming or (fact in same and (is_near or is_flagged)):
+            decides.append((candidate, fact, cosine))
+        elif is_near:
+            elsewhere.append((candidate, fact, cosine))
+    return decides, elsewhere
 
 
 def _named(reading: Reading, directives: pl.DataFrame, is_late: bool, now: datetime) -> pl.DataFrame:
@@ -223,8 +235,6 @@ def _named(reading: Reading, directives: pl.DataFrame, is_late: bool, now: datet
     By the object, by another name of the object, or by the words of the statement. Where something comes late, those
     that ended too: they may have held at that time.
     """
-    if directives.is_empty():
-        return facts_by(reading, [])
     olds = directives["object"].unique().to_list()
     entities = ", ".join(map(quoted, _entities_called(reading, {bare_name(old) for old in olds} - {""})))
     parts = [f"object_id IN ({entities})"] if entities else []
@@ -267,6 +277,8 @@ def _contested(
     if revise.implicit_conflicts:
         return facts_by(reading, passed["subject_id"], "subject_id", _EVER_ACTIVE)
     single = single_valued(passed["predicate"], predicates)
+    if not single:
+        return facts_by(reading, [])
     fresh = passed.filter(pl.col("predicate").is_in(list(single)))
     listed = ", ".join(map(quoted, sorted(single))) or "NULL"
     return facts_by(reading, fresh["subject_id"], "subject_id", f"{_EVER_ACTIVE} AND predicate IN ({listed})")
@@ -276,7 +288,7 @@ def _contested(
 
 
 def _with_history(
-    reading: Reading, facts: pl.DataFrame, may_end: pl.Series, predicates: pl.DataFrame, revise: ReviseSettings,
+    reading: Reading, facts: pl.DataFrame, may_end: Collection[str], predicates: pl.DataFrame, revise: ReviseSettings,
     *, is_late: bool,
 ) -> pl.DataFrame:  # fmt: skip
     """The facts with those that they replaced and, for late candidates, those that ended them.
@@ -284,7 +296,7 @@ def _with_history(
     Of the subjects of `may_end`. A late candidate may also tear the evidence of a fact apart: then the other wordings
     count, and what contradicts it.
     """
-    is_about = pl.col("subject_id").is_in(may_end.implode())
+    is_about = pl.col("subject_id").is_in(list(may_end))
     if is_late:
         facts = _once([facts, _contested(reading, facts.filter(is_about), predicates, revise)])
         ended = facts.filter(pl.col("status_reason").str.starts_with(ENDED_BY))["status_reason"]
@@ -311,10 +323,11 @@ def _predecessors(reading: Reading, facts: pl.DataFrame) -> list[pl.DataFrame]:
 
 def _is_late(reading: Reading, passed: pl.DataFrame, messages: pl.DataFrame) -> bool:
     """Whether anything is known that was said after one of the candidates."""
-    first = messages.join(passed.select(id="message_id"), on="id", how="semi")["occurred_at"].min()
+    said = {*passed["message_id"]}
+    times = (at for id_, at in frames.rows_of(messages, "id", "occurred_at") if id_ in said and at is not None)
+    first = min(times, default=None)
     if first is None:
         return False
-    assert isinstance(first, datetime)
     if (evidence := reading.resident("fact_evidence")) is not None:
         return bool((evidence.column("occurred_at") > first).any())
     return len(reading.frame("fact_evidence", f"occurred_at > {time_sql(first)}", ["id"], limit=1)) > 0
@@ -322,6 +335,8 @@ def _is_late(reading: Reading, passed: pl.DataFrame, messages: pl.DataFrame) -> 
 
 def _stored_directives(reading: Reading, passed: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """DIRECTIVES that end facts, of all that was said of the subjects, and the facts and repetitions with these."""
+    if passed.is_empty():
+        return frames.empty(DIRECTIVES), facts_by(reading, [])
     said = f"({_EVER_ACTIVE}) OR ({_REPEATS})"
     known = [reading.by_ids(name, passed["subject_id"], ["id"], key="subject_id", where=said) for name in FACT_TABLES]
     ending = f"action IN ({', '.join(map(quoted, _ENDING))})"
@@ -342,7 +357,7 @@ def _dependents(
 ) -> pl.DataFrame:
     """Active facts that may lean on the retired ones: of their subject with their object, or made from them."""
     objects = retired["object_id"].drop_nulls().unique().sort()
-    ends = retired.select("object_text", "object_id").iter_rows()
+    ends = frames.rows_of(retired, "object_text", "object_id")
     called = frozenset[str]().union(*(long_names(text, id_, names) for text, id_ in ends))
     pattern = quoted("|".join(map(re.escape, sorted(called))))
     parts = [f"object_id IN ({', '.join(map(quoted, objects))})"] if len(objects) else []

@@ -7,12 +7,9 @@ its summary is not written.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 
 import polars as pl
 
@@ -20,12 +17,10 @@ from inference.language import Language
 from prompts.rendering import pack_communities, prompt_version, render_communities
 from prompts.responses import CommunitySummaries
 from recall.graphs import graph_of
-from recall.groups import scored_from
-from slowwave.common.errors import StoreMismatch
+from recall.groups import scored
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import CommunitySettings
-from slowwave.common.validity import time_sql
-from slowwave.facts.aspects import COUNTED, PARTS, TOTALS, added, changed_scores, difference, parts_of, scores_of
+from slowwave.facts.aspects import COUNTED, changed_scores
 from slowwave.graph.community_detection import Grouping, find_groups, group_entities, is_due
 from slowwave.graph.community_plan import (
     CommunityPlan,
@@ -37,11 +32,10 @@ from slowwave.graph.community_plan import (
     summary_by_rule,
     summary_sources,
 )
-from storage.rows import MARK, quoted
-from storage.snapshots import MANY, Reading, Snapshot
-from storage.store import Store
+from storage.rows import quoted
+from storage.snapshots import Reading
 from storage.transactions import Transaction
-from tasks.ingest.sessions import ANSWER_TOKENS, Summariser
+from tasks.ingest.sessions import ANSWER_TOKENS, SummaryAnswers, ask_for_summaries
 from tasks.ingest.statements import CONVERSATION
 from tasks.runtime.engine import REFRESH_DUE, announce, report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
@@ -50,7 +44,6 @@ from tasks.runtime.runs import Run, Writing, store_of
 
 PROMPT = "summarize_communities"
 FACTS_PER_SUMMARY = 20  # the strongest relations within (S2-48)
-_SUMMARISER = Summariser(render_communities, CommunitySummaries, "The model said nothing about a community.")
 _MADE_OF = ("facts", "fact_usage", "entities", "fact_aspects", "communities")
 _FACT = ["id", "statement", "evidence_count"]
 _STORED = ["id", "name", "summary", "summarised_by", "prompt_version", "told_fact_ids", "fingerprint", "entity_ids",
@@ -121,7 +114,7 @@ def _write(tx: Transaction, plan: CommunityPlan) -> None:
     tx.upsert("decisions", plan.decisions)
 
 
-def _counted(plan: CommunityPlan, answers: CommunityAnswers, *, dry_run: bool) -> TaskResult:
+def _counted(plan: CommunityPlan, answers: SummaryAnswers, *, dry_run: bool) -> TaskResult:
     """The result of a run. Decisions name communities; the summary of a community is only in its own row."""
     most = LISTED if dry_run else SHOWN
     size = pl.col("measures").str.json_path_match("$.members").cast(pl.Int64)
@@ -142,20 +135,6 @@ def _counted(plan: CommunityPlan, answers: CommunityAnswers, *, dry_run: bool) -
 # Questions about communities: what is due, what a model is shown of it, and what it answered (S2-48).
 
 
-@dataclass(frozen=True, slots=True)
-class CommunityAnswers:
-    """Summaries by fingerprint; `left` were not asked about for want of budget, `failed` without a usable answer.
-
-    `would_ask` is how many prompts a dry run would put.
-    """
-
-    summaries: Mapping[str, SignedSummary] = field(default_factory=lambda: MappingProxyType({}))
-    left: int = 0
-    failed: int = 0
-    would_ask: int = 0
-    errors: tuple[str, ...] = ()
-
-
 async def _summaries(
     reading: Reading,
     due: pl.DataFrame,
@@ -164,7 +143,7 @@ async def _summaries(
     language: Language,
     *,
     dry_run: bool,
-) -> CommunityAnswers:
+) -> SummaryAnswers:
     """The summaries of the communities that are due; none in a dry run with a model.
 
     `facts` (community_id, statement) are the source of the summaries. A prompt holds as many questions as it and its
@@ -175,22 +154,16 @@ async def _summaries(
         texts = (
             (mark, summary_by_rule(by_id.get(id_, ()))) for id_, mark in due.select("id", "fingerprint").iter_rows()
         )
-        return CommunityAnswers({mark: SignedSummary(text, "rule") for mark, text in texts if text})
+        return SummaryAnswers({mark: SignedSummary(text, "rule") for mark, text in texts if text})
     if due.is_empty():
-        return CommunityAnswers()
+        return SummaryAnswers()
     names = reading.by_ids_or_all("entities", due["entity_ids"].explode().drop_nulls(), ["id", "name"])
     most = max(1, settings.llm.max_output_tokens // ANSWER_TOKENS)
     packs = list(pack_communities(questions_about(due, names, facts), settings.max_prompt_bytes, most))
     if dry_run:
-        return CommunityAnswers(would_ask=len(packs))
-    results = await _SUMMARISER.ask(language, packs)
-    model, version = language.model("summarize"), prompt_version(PROMPT)
-    answered = zip(due["fingerprint"], results, strict=True)
-    return CommunityAnswers(
-        {mark: SignedSummary(each.text, "model", model, version) for mark, each in answered if each.text},
-        left=sum(each.is_skipped for each in results),
-        failed=sum(each.has_failed for each in results),
-        errors=_SUMMARISER.errors(results),
+        return SummaryAnswers(would_ask=len(packs))
+    return await ask_for_summaries(
+        language, due["fingerprint"].to_list(), packs, render_communities, CommunitySummaries, prompt_version(PROMPT)
     )
 
 
@@ -230,110 +203,27 @@ def extractions(reading: Reading) -> int:
     return read + int(failed or 0)
 
 
-# Aspects: how well each aspect of a life is known, written down after a run that learned or forgot (S3-19). Scores
-# follow what was written since: its rows as they were then and as they are now (`aspect_parts`). All facts are read
-# only where that cannot be told (an undo, a repair, deleted facts, an old version that is gone), where most of them
-# changed, and by the nightly steward, to be sure.
+# Aspects: how well each aspect of a life is known, written down after a run that learned or forgot (S3-19).
 
-ASPECTS = "aspects"
-AGAIN = 500  # so many are written down as looked at even if no score changed
-_SCORED_FROM = ("facts", "fact_aspects")
-_PARTS = "aspect_parts"
-_NOTHING = pl.DataFrame(schema=PARTS)
-_UNTOLD = ("undo", "repair")  # kinds of commits after which a row may be older than its mark says
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Found:
-    """Slug and COUNTED of the fourteen aspects, parts to write, and whether to write it."""
-
-    scores: pl.DataFrame
-    parts: pl.DataFrame
-    is_due: bool
+LARGE = 200_000  # facts above which only the nightly steward counts: it takes some seconds for each million
 
 
 @task("refresh aspects")
-def refreshed_aspects(run: Run, *, anew: bool = False) -> Writing | None:
-    """Bring all fourteen aspects up to what is live now; what writes them in the commit that ends the run.
+def refreshed_aspects(run: Run, *, is_nightly: bool = False) -> Writing | None:
+    """Score all fourteen aspects by what is live now; what writes the scores in the commit that ends the run.
 
-    None where no score says something else than before and little was looked at; else all of them are written, so that
-    they speak of one time. `anew` counts all facts, whatever was kept.
+    None where no score differs from the stored one; else all of them are written, so that they speak of one time.
     """
-    store = store_of(run)
-    snapshot = store.snapshot()
-    found = _count_aspects(store, snapshot, run.now, anew)
-    if not found.is_due:
+    snapshot = store_of(run).snapshot()
+    if not is_nightly and snapshot.count("facts") > LARGE:
         return None
-    return Writing(ASPECTS, partial(_write_aspects, run=run, found=found, counted_at=snapshot.sequence, anew=anew))
-
-
-def _write_aspects(tx: Transaction, run: Run, found: _Found, counted_at: int, anew: bool) -> None:
-    """Store what was counted at the commit `counted_at`; counted again where another run wrote something since."""
-    if tx.sequence != counted_at + 1:
-        found = _count_aspects(store_of(run), tx, run.now, anew)
-    if found.is_due:
-        tx.upsert("aspect_scores", found.scores.rename({"slug": "id"}).with_columns(scored_at=pl.lit(run.now)))
-        tx.upsert(_PARTS, found.parts.filter(pl.col("number") != 0))
-        tx.delete(_PARTS, found.parts.filter(pl.col("number") == 0)["id"])
-
-
-def _count_aspects(store: Store, reading: Reading, now: datetime, anew: bool) -> _Found:
-    changes = None if anew else _changes(store, reading, now)
-    if changes is None:
-        facts, tags = scored_from(reading, now)
-        fresh, stored = added(_NOTHING, parts_of(facts, tags)), reading.frame(_PARTS, columns=[*PARTS])
-        gone = stored.join(fresh, on="id", how="anti").with_columns(number=pl.lit(0, dtype=pl.Int64))
-        parts = pl.concat([fresh.join(stored, on=["id", "number"], how="anti"), gone])
-        scores, is_due = scores_of(fresh), len(parts) > 0 or (not anew and len(facts) > AGAIN)
-    else:
-        change, looked_at = changes
-        kept = reading.by_ids(_PARTS, [*TOTALS, *change["id"]], [*PARTS])
-        parts = added(kept, change)
-        scores, is_due = scores_of(pl.concat([kept.join(parts, on="id", how="anti"), parts])), looked_at > AGAIN
-    changed = len(changed_scores(scores, reading.frame("aspect_scores", columns=["id", *COUNTED])))
-    return _Found(scores, parts, is_due or changed > 0)
-
-
-def _changes(store: Store, reading: Reading, now: datetime) -> tuple[pl.DataFrame, int] | None:
-    """The parts that changed since aspects were scored last, and of how many facts; None where it cannot be told."""
-    earlier, scored_at = _last(store, reading), reading.frame("aspect_scores", columns=["scored_at"])["scored_at"].max()
-    if earlier is None or not isinstance(scored_at, datetime):
+    scores = scored(snapshot, run.now)
+    if changed_scores(scores, snapshot.frame("aspect_scores", columns=["id", *COUNTED])).is_empty():
         return None
-    ids = _changed_facts(earlier, reading, scored_at, now)
-    if len(ids) > MANY:
-        return None
-    try:
-        facts, tags = scored_from(earlier, scored_at, ids)
-        others = earlier.count("facts") - earlier.count_ids("facts", ids)
-        untagged = earlier.count("fact_aspects") - len(tags)
-    except StoreMismatch:  # its versions are no longer kept
-        return None
-    fresh, fresh_tags = scored_from(reading, now, ids)
-    is_whole = reading.count("facts") == others + reading.count_ids("facts", ids)
-    if not is_whole or reading.count("fact_aspects") != untagged + len(fresh_tags):
-        return None  # rows were deleted, and leave no mark
-    return difference(parts_of(facts, tags), parts_of(fresh, fresh_tags)), len(ids)
+    return Writing("aspects", partial(_write_aspects, run=run, scores=scores, counted_at=snapshot.sequence))
 
 
-def _last(store: Store, reading: Reading) -> Snapshot | None:
-    """The state of the facts that the aspects were scored by last; None where none is known, or marks since mislead."""
-    last = reading.frame("commits", f"kind = {quoted(ASPECTS)}", ["sequence"], 1, ["-sequence"])["sequence"]
-    if last.is_empty():
-        return None
-    since = reading.frame("commits", f"sequence >= {last[0]}", ["sequence", "kind", "versions"]).sort("sequence")
-    versions = json.loads(since["versions"][0])
-    if _PARTS not in versions or since["kind"].is_in(_UNTOLD).any():
-        return None
-    made_of = {name: versions[name] for name in _SCORED_FROM}
-    return Snapshot(store.db, made_of, last[0], ("", reading.dims))
-
-
-def _changed_facts(earlier: Snapshot, reading: Reading, scored_at: datetime, now: datetime) -> pl.Series:
-    """Ids of facts that were written since, in themselves or their tags, or that end between the two times."""
-    first, last = sorted((scored_at, now))
-    ends = f"valid_to > {time_sql(first)} AND valid_to <= {time_sql(last)}"
-    parts = [reading.frame("facts", ends, ["id"])["id"]]
-    for name, column in zip(_SCORED_FROM, ("id", "fact_id"), strict=True):
-        if reading.versions[name] != earlier.versions[name]:
-            parts.append(reading.frame(name, f"{MARK} > {earlier.versions[name]}", [column])[column])
-    return pl.concat([part.rename("id") for part in parts]).unique()
+def _write_aspects(tx: Transaction, run: Run, scores: pl.DataFrame, counted_at: int) -> None:
+    """Store the scores of the commit `counted_at`; counted again where another run wrote something since."""
+    fresh = scores if tx.sequence == counted_at + 1 else scored(tx, run.now)
+    tx.upsert("aspect_scores", fresh.rename({"slug": "id"}).with_columns(scored_at=pl.lit(run.now)))

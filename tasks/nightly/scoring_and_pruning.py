@@ -26,9 +26,9 @@ from slowwave.facts.deduplication.reconciliation_plan import ReconciliationPlan
 from slowwave.lifecycle import pruning_and_eviction as pruning
 from slowwave.lifecycle.pruning_and_eviction import PRUNED, PrunePlan, is_due, plan_prune
 from slowwave.lifecycle.usage_scores import (
+    added_up,
     company,
     entity_usage_of,
-    fold_company,
     fold_reads,
     fold_recalls,
     noticeable,
@@ -79,7 +79,7 @@ def count_usage(run: Run) -> TaskResult:
 
     def write(tx: Transaction, unread: _Unread) -> None:
         stored = tx.by_ids_or_all("fact_usage", unread.recalls["fact_id"])
-        tx.upsert("fact_usage", _with_birth(fold_recalls(stored, unread.recalls), stored))
+        tx.upsert("fact_usage", fold_recalls(stored, unread.recalls))
         _count_entities(tx, unread.reads)
         tx.upsert("log_marks", unread.marks)
 
@@ -114,9 +114,8 @@ def use_so_far(reading: Reading, store: Store) -> pl.DataFrame:
     counted = reading.frame("fact_usage")
     marks = dict(reading.by_ids("log_marks", [RECALLS], ["id", "version"]).iter_rows())
     unread = store.log_since(RECALLS, marks.get(RECALLS, 0), _COLUMNS[RECALLS])[0]
-    fresh = fold_recalls(counted, unread)
-    known = counted.join(fresh, on="id", how="anti").select(fresh.columns)
-    return usage_of(pl.concat([known, fresh]), _absorptions(reading))
+    fresh = fold_recalls(counted.clear(), unread)
+    return usage_of(pl.concat([counted, fresh], how="diagonal"), _absorptions(reading))
 
 
 def _absorptions(reading: Reading) -> pl.DataFrame:
@@ -151,9 +150,9 @@ def _count_entities(tx: Transaction, reads: pl.DataFrame) -> None:
     by_entity, by_day = fold_reads(usage, days, reads)
     met = company(reads)
     pairs = tx.by_ids_or_all("co_occurrences", met["id"])
-    tx.upsert("entity_usage", _with_birth(by_entity, usage))
-    tx.upsert("entity_days", _with_birth(by_day, days))
-    tx.upsert("co_occurrences", _with_birth(fold_company(pairs, met), pairs))
+    tx.upsert("entity_usage", by_entity)
+    tx.upsert("entity_days", by_day)
+    tx.upsert("co_occurrences", added_up(pairs, met, frames.CO_OCCURRENCES))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,7 +175,8 @@ def _entity_scores(reading: Reading, run: Run, settings: UseSettings) -> _Entity
     scores = weigh(present, _entity_usage(reading, merged), relations, run.now, settings)
     stored = reading.frame("entity_scores")
     gone = stored.join(present, on="id", how="anti")["id"]
-    return _EntityScores(_with_birth(noticeable(scores, stored), stored), gone)
+    known = stored.select("id", "created_at")
+    return _EntityScores(noticeable(scores, stored).join(known, on="id", how="left"), gone)
 
 
 def _write_entity_scores(tx: Transaction, changes: _EntityScores) -> None:
@@ -189,11 +189,6 @@ def _entity_usage(reading: Reading, merged: pl.DataFrame) -> pl.DataFrame:
     days = reading.by_ids("entity_days", [*steps, *steps.values()], ["entity_id", "day"], key="entity_id")
     columns = ["id", "access_count", "access_days", "last_access_at"]
     return entity_usage_of(reading.frame("entity_usage", columns=columns), days, steps)
-
-
-def _with_birth(rows: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
-    """The rows with the time at which each was first written."""
-    return rows.join(stored.select("id", "created_at"), on="id", how="left")
 
 
 # Scores: every live fact has one (S4-02, S4-06).

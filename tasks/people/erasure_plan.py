@@ -9,11 +9,10 @@ import polars as pl
 
 from recall.ask import PROMPT as QUESTION
 from slowwave.common.text import digest, row_id
-from slowwave.entities.mentions import embed_texts
+from slowwave.facts.searched_texts import texts_of
 from slowwave.lifecycle import erasure
 from slowwave.lifecycle.erasure import Ids, Keys
 from slowwave.lifecycle.forgotten_names import NameMatcher
-from slowwave.reading.ingestion.documents import embedded_text
 from slowwave.reading.ingestion.sessions import SUMMARY_COLUMNS
 from storage.changes import FACT_TABLES
 from storage.snapshots import Reading
@@ -36,8 +35,8 @@ Quotes = Mapping[str, Mapping[str, Sequence[str]]]
 class ErasurePlan:
     """What changes, by table: ids that go, rows that are struck, and the texts (id, text) of vectors to compute again.
 
-    An empty text leaves a row without a vector. `entities` are the names of those that go, `owners` the entities whose
-    profiles must be made again.
+    An empty text leaves a row without a vector. `entities` are the names of those that go; profiles of `owners` are
+    renewed.
     """
 
     gone: Ids
@@ -70,11 +69,7 @@ def plan_erasure(reading: Reading, entity_id: str, names: NameMatcher) -> Erasur
 
 
 def retold_among(calls: pl.DataFrame) -> pl.Series:
-    """Ids of the calls (id, prompt_name) that summarise or answer questions: none stays when anything is forgotten.
-
-    They tell in words of their own what was known of somebody, perhaps without a name, and of communities that are no
-    more; to lose one costs a call where that very question is put again.
-    """
+    """Ids of calls (id, prompt_name) that tell in own words what was known, perhaps of the subject: all of them go."""
     return calls.filter(pl.col("prompt_name").is_in(IN_OWN_WORDS))["id"]
 
 
@@ -217,20 +212,14 @@ class _Striking:
         read = _EMBEDDED.get(table) or tuple(c for c in struck.columns if c in erasure.LONG)
         before = self._reading.by_ids(table, struck["id"], ["id", *read])
         rows = struck.join(before, on=["id", *read], how="anti", nulls_equal=True, maintain_order="left")
-        if table == "messages":
-            return erasure.embedded_messages(rows)
-        if table == "artifacts":
-            texts = [embedded_text(row) for row in rows.iter_rows(named=True)]
-            return rows.select("id").with_columns(text=pl.Series(texts, dtype=pl.String))
-        if table == "entities":
-            return rows.select("id").with_columns(text=embed_texts(rows)) if len(rows) else none
-        return rows.select("id", text=pl.lit(None, dtype=pl.String))
+        is_told = table in ("messages", "artifacts", "entities") and len(rows)
+        text = texts_of(table, rows) if is_told else pl.Series([None] * len(rows), dtype=pl.String)
+        return rows.select("id").with_columns(text.alias("text"))
 
     def _found_again(self, struck: pl.DataFrame) -> pl.DataFrame:
         """The struck messages, and those after a turn that went or was struck, with what they are found under.
 
-        A conversation of which something went has no outline any more: its lines tell of other messages, too, in words
-        of their own.
+        A conversation of which something went loses its outline: its lines tell of other messages, too.
         """
         ids = sorted(self._gone["messages"] | {*struck["id"]})
         talks = self._reading.by_ids("messages", ids, ["conversation_id"])["conversation_id"]

@@ -1,10 +1,8 @@
 """Forgetting: a person or topic is erased from every table, index, log and older version, and that is proved.
 
-Not a Prefect task, because its parameters would keep the name; nor are the names in the run's row.
-
-What is found and what goes is decided by `slowwave.lifecycle.erasure`, written and proved by
-`storage.upkeep`. The run is three steps, each of which the next run finishes if this one dies: one commit that
-writes every table again, the logs, the older versions.
+Not a Prefect task, because its parameters would keep the name; nor are the names in the run's row. The run is three
+steps, each of which the next run finishes if this one dies: one commit that writes every table again, the logs, the
+older versions.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from slowwave.common.records import OPEN_BATCH
 from slowwave.common.run_counts import RunCount
 from slowwave.common.text import normalise_name
 from slowwave.lifecycle import erasure
-from slowwave.lifecycle.erasure import Ids
 from slowwave.lifecycle.forgotten_names import NameMatcher, check_name
 from storage.paid_answers import StoredAnswers
 from storage.snapshots import Reading
@@ -50,10 +47,7 @@ TOPIC = "topic"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is to be forgotten: an entity (empty: a topic) and all names under which it is erased.
-
-    `is_past` says that the newest state no longer has it, only older versions.
-    """
+    """What is to be forgotten: an entity (empty: a topic) and all its names; `is_past`: only older versions have it."""
 
     entity_id: str
     called: str
@@ -175,11 +169,9 @@ def preview(run: Run, subject: Subject) -> Report:
 def forget(run: Run, subject: Subject) -> Report:
     """Erase a subject and prove it. There is no undo, of this run or of any before it.
 
-    Raises `Refused` while another run goes on: it could store again what it read before. So could the answers that
-    are under way in a batch.
+    Raises `Refused` while another run or a batch of a model goes on: it could store again what it read before.
     """
-    _check_that_nobody_runs(store_of(run))
-    _check_that_nothing_is_under_way(store_of(run))
+    _check_alone(store_of(run))
     report = Report(subject, ErasurePlan({}, {}, {}, (), ()), run.id, notes=subject.notes)
     tally = Counts(run.id)
     with recorded(run, tally, {"names": len(subject.names.listed)}):
@@ -200,13 +192,10 @@ def forget(run: Run, subject: Subject) -> Report:
     return report
 
 
-def _check_that_nobody_runs(store: Store) -> None:
+def _check_alone(store: Store) -> None:
     if alive := alive_runs(store):
         way_out = f"Wait until it has ended, or stop it; if its machine is gone: slowwave runs {alive[0]} --end"
         raise Refused(f"Run {', '.join(alive)} is still going on and may have read what is to be erased.", way_out)
-
-
-def _check_that_nothing_is_under_way(store: Store) -> None:
     under_way = [each for each in StoredAnswers(store).batches() if each.state in OPEN_BATCH]
     if under_way:
         prompts, models = sum(len(each.keys) for each in under_way), sorted({each.model for each in under_way})
@@ -221,7 +210,7 @@ def _check_that_nothing_is_under_way(store: Store) -> None:
 def _write(run: Run, subject: Subject) -> ErasurePlan:
     """The logs, and the one commit: every table without what goes, with a decision that does not say who it was.
 
-    The logs go first: once the commit is there, nobody knows any more which of their rows were about the subject.
+    Logs go first: once the commit is there, nobody knows any more which of their rows were about the subject.
     """
     store = store_of(run)
     snapshot = store.snapshot()
@@ -232,17 +221,14 @@ def _write(run: Run, subject: Subject) -> ErasurePlan:
     with store.commit(run.id, "forget", run.now) as tx:
         if tx.is_overtaken(snapshot):
             again = plan_erasure(tx, subject.entity_id, subject.names)
-            plan, vectors = replace(again, gone=_joined(plan.gone, again.gone)), _vectors(run, again)
+            plan = replace(again, gone={name: ids | again.gone[name] for name, ids in plan.gone.items()})
+            vectors = _vectors(run, again)
         for name in tables_of(Role.STATE, Role.HISTORY):
             change = TableErasure(frozenset(plan.gone[name]), plan.struck[name], vectors[name])
             if name != LEDGER or change.gone or len(change.struck):
                 erase(tx, name, change)
         tx.upsert("decisions", _decision(run, subject, plan))
     return plan
-
-
-def _joined(first: Ids, second: Ids) -> Ids:
-    return {name: first[name] | second[name] for name in first}
 
 
 def _vectors(run: Run, plan: ErasurePlan) -> dict[str, pl.DataFrame]:

@@ -193,12 +193,13 @@ def _stated(run: Run, reading: Reading, call: _Observed) -> _ObservationPlan:
     known = reading.meeting(
         "facts", "owner_entity_id", [] if target.is_new else [target.id], _comparable(run.now), _COMPARED
     )
-    by_text = dict(known.sort(pl.col("status") == "active", "id").select("statement", "id").iter_rows())
+    by_status = sorted(frames.rows_of(known, "status", "id", "statement"), key=lambda row: (row[0] == "active", row[1]))
+    by_text = {statement: id_ for _, id_, statement in by_status}
     screened = screen(call.texts, by_text)
-    fresh = screened.filter(pl.col("outcome") == "new")["content"]
-    stated = None if fresh.is_empty() else state(run, reading, target, fresh)
-    waiting = known.filter(pl.col("status") == "candidate")["statement"]
-    is_waiting = bool(waiting.is_in(screened["content"].implode()).any())
+    fresh = [text for text, outcome in frames.rows_of(screened, "content", "outcome") if outcome == "new"]
+    stated = state(run, reading, target, fresh) if fresh else None
+    texts = {*screened["content"]}
+    is_waiting = any(status == "candidate" and statement in texts for status, _, statement in by_status)
     return _ObservationPlan(target, screened, known, by_text, stated, is_waiting)
 
 
@@ -211,7 +212,7 @@ def _comparable(now: datetime) -> Condition:
 
 def _alike(known: pl.DataFrame, new: pl.DataFrame, dims: int, settings: IngestSettings) -> pl.DataFrame:
     """ALIKE of new statements with all live ones of the entity, and with each other (S0-02)."""
-    live = known.filter(pl.col("status") == "active")
+    live = known.filter(pl.col("status") == "active") if len(known) else known
     columns = {"id": "id", "owner": "owner_entity_id", "text": "statement", "vector": "vector"}
     rows = pl.concat([part.select(**columns) for part in (live, new)])
     return similar_observations(rows, unit_matrix(rows["vector"], dims), len(live), settings.evaluate)
@@ -219,7 +220,7 @@ def _alike(known: pl.DataFrame, new: pl.DataFrame, dims: int, settings: IngestSe
 
 def _added(plan: _ObservationPlan, facts: pl.DataFrame | None) -> Added:
     """The outcome of each text, by the rows that stand for the new ones."""
-    rows = [] if facts is None else facts.select("id", "statement", "status", "status_reason", *MARKS).to_dicts()
+    rows = [] if facts is None else facts[["id", "statement", "status", "status_reason", *MARKS]].to_dicts()
     ids = set() if plan.stated is None else set(plan.stated.facts["id"])
     by_text = {row["statement"]: row for row in rows if row["id"] in ids}
     known = {**{text: row["id"] for text, row in by_text.items() if row["status"] == "active"}, **plan.known_ids}
@@ -227,7 +228,7 @@ def _added(plan: _ObservationPlan, facts: pl.DataFrame | None) -> Added:
         _outcome(content, by_text[content])
         if outcome == "new"
         else Outcome(content, outcome, known.get(content) if outcome == "known" else None, reason)
-        for content, outcome, reason in plan.screened.select("content", "outcome", "reason").iter_rows()
+        for content, outcome, reason in frames.rows_of(plan.screened, "content", "outcome", "reason")
     ]
     target, redacted = plan.target, int(plan.screened["has_secret"].sum())
     return Added(target.name, target.id, target.is_new, tuple(outcomes), redacted)

@@ -1,33 +1,45 @@
-"""Reporting: the health of a memory as it is found, shown, and turned into proposals for splits (S0-16, S0-17)."""
+"""What flows of oversight show and ask in the Prefect UI: the report, findings, undo, restore, the form of a review.
+
+Stored text is text on pages and in forms, never Markdown.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from recall.history import run_to_undo
 from recall.overview import UNDID
-from recall.proposals import list_proposals
+from recall.proposals import list_proposals, summary_of
 from recall.report import PENDING, consolidation_report
 from slowwave.common.errors import Damaged, SlowwaveError, UnusableInput
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import ReportSettings
+from slowwave.review.proposals import Person, ProposalQuestion, ReviewDecision
 from slowwave.review.report import counts, sections, verdict
 from storage import doctor
 from storage import undo as undoing
-from storage.doctor import Defect
 from storage.store import Store
 from storage.transactions import Transaction
 from tasks.entities.retirement import Restored
-from tasks.runtime.engine import task
+from tasks.runtime.engine import is_inline, log, task
 from tasks.runtime.retrying import WHOLE_MEMORY
 from tasks.runtime.run_pages import markdown_table, plain_text, show_page, show_table
 from tasks.runtime.runs import Run, as_run, existing_store, finished_row
 from tasks.runtime.writing import proposed
 
-from .splitting import propose_split
+from .review import Choice, DecidedProposal, propose_split, waiting
+
+if TYPE_CHECKING:
+    from prefect.input import RunInput
+
+# The report: the health of a memory as it is found, shown, and turned into proposals for splits (S0-16, S0-17).
+
 
 SHOWN = 50
 """Rows of each section on the page of a run."""
@@ -53,8 +65,7 @@ def look_over(run: Run, settings: ReportSettings, stale_days: float | None = Non
 def propose_splits(run: Run, settings: ReportSettings, found: Mapping[str, Any]) -> ProposedSplits:
     """Leave a proposal for each split candidate, and for what is approaching but clearly of several topics (S0-16).
 
-    At most fifty at a time, the fullest first. Where a split waits already none is added, and what a person rejected is
-    not proposed again. A run without anything to propose leaves no trace.
+    At most fifty at a time, the fullest first; none where a split waits or a person rejected it.
     """
     fullest = [(each["entity_id"], each["name"]) for each in found["split_candidates"]]
     fullest += [(each["entity_id"], each["entity_name"]) for each in found["large_entities"] if each["is_distinct"]]
@@ -100,7 +111,7 @@ async def publish_report(run: Run, report: Mapping[str, Any]) -> None:
     await show_page(lines, "consolidation-report", "What wants a person's eye")
 
 
-def report_markdown(report: Mapping[str, Any], place: str = "", limit: int | None = SHOWN) -> str:
+def report_markdown(report: Mapping[str, Any], place: str = "") -> str:
     """The report as Markdown; stored text in it is text. `place`: the options that all its commands need."""
     lines = [
         f"# Consolidation report, {report['generated_at'][:10]}",
@@ -108,9 +119,8 @@ def report_markdown(report: Mapping[str, Any], place: str = "", limit: int | Non
         *([plain_text(verdict(report)), ""] if verdict(report) else []),
         *markdown_table(("what", "count"), counts(report)),
     ]
-    for section in sections(report, limit):
-        lines += [f"## {plain_text(section.title)}", "", *markdown_table(section.columns, section.rows)]
-        more = section.count - len(section.rows)
+    for section, rows, more in sections(report, SHOWN):
+        lines += [f"## {plain_text(section.title)}", "", *markdown_table(section.columns, rows)]
         lines += [f"… and {more} more.", ""] if more else []
         lines += [f"- {plain_text(sentence)}" for sentence in section.following] + [""]
     lines += [f"- {plain_text(note)}" for note in report.get("notes", ())]
@@ -120,60 +130,31 @@ def report_markdown(report: Mapping[str, Any], place: str = "", limit: int | Non
 # Examining: what the doctor finds in a namespace, shown on the run's page.
 
 
-@dataclass(frozen=True, slots=True)
-class Examined:
-    """Mended defects, and those that are left."""
-
-    run: str
-    mended: tuple[Defect, ...]
-    left: tuple[Defect, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """All of it as plain data."""
-        lists = {"mended": [asdict(each) for each in self.mended], "findings": [asdict(each) for each in self.left]}
-        return {"run": self.run, "state": "completed", **lists}
-
-    def sentence(self) -> str:
-        """How the namespace is."""
-        mended = f" {len(self.mended)} defects were mended." if self.mended else ""
-        if not self.left:
-            return f"Healthy.{mended}"
-        kinds = Counter(each.check for each in self.left)
-        return f"{len(self.left)} defects: {', '.join(f'{kind} ({n})' for kind, n in sorted(kinds.items()))}.{mended}"
-
-    def enforce(self, run: Run) -> None:
-        """Raise `Damaged` if something is wrong."""
-        if self.left:
-            place = f"--store {run.store} --namespace {run.namespace}"
-            raise Damaged(self.sentence(), f"Look with `slowwave doctor {place}`, mend with --repair.")
-
-
 @task("examine the store", tags=[WHOLE_MEMORY])
-def examine_store(run: Run, *, repair: bool) -> Examined:
-    """Every defect of the newest state, after what can be mended was mended if asked for, as one commit of this run.
-
-    The state is not looked at before it is examined, so that a damaged one can be.
-    """
+def examine_store(run: Run, *, repair: bool) -> dict[str, Any]:
+    """Every defect of the newest state (`findings`), after what can be was `mended` if asked for, in one commit."""
     mended = doctor.mend_head(run.store, run.namespace) if repair else ()
     store = Store.attach(run.store, run.namespace, retention=run.retention)
     mended += doctor.repair(store, run.id, run.now) if repair else ()
-    return Examined(run.id, mended, doctor.examine(store))
+    lists = {"mended": [*map(asdict, mended)], "findings": [*map(asdict, doctor.examine(store))]}
+    return {"run": run.id, "state": "completed", **lists}
 
 
-async def publish_findings(run: Run, examined: Examined) -> None:
-    """Show them on the run's page: a Markdown artifact with the counts, and a table of all defects."""
-    rows = [{"state": "mended", **asdict(each)} for each in examined.mended]
-    rows += [{"state": "found", **asdict(each)} for each in examined.left]
-    kinds = Counter((row["state"], row["check"], row["table"]) for row in rows)
-    lines = [
-        f"# {run.id}",
-        "",
-        f"Store `{run.store}`, namespace `{run.namespace}`. {examined.sentence()}",
-        "",
-        *(markdown_table(("state", "check", "table", "count"), [(*kind, n) for kind, n in sorted(kinds.items())])),
-    ]
+async def publish_findings(run: Run, found: Mapping[str, Any]) -> None:
+    """Show the counts and all defects on the run's page; raises `Damaged` if something is wrong."""
+    rows = [{"state": "mended", **each} for each in found["mended"]]
+    rows += [{"state": "found", **each} for each in found["findings"]]
+    kinds = sorted(Counter((row["state"], row["check"], row["table"]) for row in rows).items())
+    counts = Counter(each["check"] for each in found["findings"])
+    defects = f"{len(found['findings'])} defects: {', '.join(f'{kind} ({n})' for kind, n in sorted(counts.items()))}."
+    mended = f" {len(found['mended'])} defects were mended." if found["mended"] else ""
+    sentence, place = (defects if counts else "Healthy.") + mended, f"--store {run.store} --namespace {run.namespace}"
+    lines = [f"# {run.id}", "", f"Store `{run.store}`, namespace `{run.namespace}`. {sentence}", ""]
+    lines += markdown_table(("state", "check", "table", "count"), [(*kind, n) for kind, n in kinds])
     await show_page(lines, "doctor-summary", "How the namespace is")
     await show_table(rows, "doctor-findings", "Every defect")
+    if counts:
+        raise Damaged(sentence, f"Look with `slowwave doctor {place}`, mend with --repair.")
 
 
 # Undo and restore: what they did, on the page of their run.
@@ -185,10 +166,7 @@ SHOWN_FACTS = 100
 def take_back(
     run: Run, name: str, *, cascade: bool, dry_run: bool, only: Collection[str] | None = None
 ) -> undoing.UndoReport:
-    """Take back, as this run, which is listed and can be taken back, the run of this id or whose id begins so.
-
-    See `storage.undo.undo`.
-    """
+    """Take back, as this run, the run of this id or whose id begins so (`storage.undo.undo`)."""
     store = existing_store(run)
     meant = run_to_undo(store.snapshot(), name)
 
@@ -218,7 +196,7 @@ async def publish_undone(run: Run, report: undoing.UndoReport, *, dry_run: bool)
 
 
 async def publish_restored(run: Run, restored: Restored, *, dry_run: bool) -> dict[str, Any]:
-    """Show what came back on the run's page; returns the same as plain data, with the keys of `slowwave restore`."""
+    """Show what came back on the run's page; returns the same as plain data."""
     verb = "Would restore" if dry_run else "Restored"
     lines = [f"# {verb} {len(restored.facts)} facts", ""]
     lines += markdown_table(("fact", "id"), _shown([(text, fact) for fact, text in restored.facts]))
@@ -228,6 +206,11 @@ async def publish_restored(run: Run, restored: Restored, *, dry_run: bool) -> di
     if restored.facts and not dry_run:
         lines += [f"Take it back: `slowwave undo {run.id} --store {run.store} --namespace {run.namespace}`."]
     await show_page(lines, "restore-summary", "Which facts came back")
+    return restored_document(run, restored, dry_run)
+
+
+def restored_document(run: Run, restored: Restored, dry_run: bool) -> dict[str, Any]:
+    """The contract of `restore --json`."""
     return {
         "run": None if dry_run else run.id,
         "dry_run": dry_run,
@@ -239,3 +222,185 @@ async def publish_restored(run: Run, restored: Restored, *, dry_run: bool) -> di
 def _shown(rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     more = [(f"… and {len(rows) - SHOWN_FACTS} more", "")] if len(rows) > SHOWN_FACTS else []
     return [*rows[:SHOWN_FACTS], *more]
+
+
+# The form of a review: built from what waits, and read again when it is filled in.
+
+
+DIFF_LINES = 12
+_PAGE = ("review-summary", "What a person decided")
+
+
+def form_of(questions: Sequence[ProposalQuestion], person: str = "") -> type[RunInput]:
+    """The form: a name, a note, and a box with the decision on each proposal."""
+    fields: dict[str, Any] = {
+        "name": (str, Field(*([person] if person else []), title="Your name", max_length=100, pattern=r"\w",
+                            description="It stands in the ledger beside every decision.")),
+        "note": (str, Field("", title="Note", max_length=1000, description="Why, for the ledger.")),
+    }  # fmt: skip
+    fields |= {_field(number): _box(number, each) for number, each in enumerate(questions, 1)}
+    base = _form_base()
+    return create_model("ReviewForm", __base__=base, **fields).with_initial_data(description=_description(questions))
+
+
+@cache
+def _form_base() -> type[RunInput]:
+    """The base of the form; Prefect is imported only where a form is made."""
+    from prefect.input import RunInput
+
+    class ReviewInput(RunInput):
+        """A form whose fields bear their titles in both UIs of Prefect, which read them in two places."""
+
+        @classmethod
+        def model_json_schema(cls, *given: Any, **named: Any) -> dict[str, Any]:
+            """The JSON schema, in which each property has its own title."""
+            schema = super().model_json_schema(*given, **named)
+            titles = {name: field.title for name, field in cls.model_fields.items() if field.title}
+            for name, field_schema in schema["properties"].items():
+                field_schema["title"] = titles.get(name, field_schema.get("title", name))
+            return schema
+
+    return ReviewInput
+
+
+def _field(number: int) -> str:
+    return f"proposal_{number:02d}"
+
+
+def _box(number: int, each: ProposalQuestion) -> tuple[type[BaseModel], Any]:
+    """A box of the form, with the decision."""
+    title = f"{number}. {each.title}"
+    decision = Field("wait", title="Decision", description="wait leaves it for another time.")
+    box = create_model(
+        f"Proposal{number:02d}",
+        __config__=ConfigDict(extra="ignore", title=title),
+        decision=(ReviewDecision, decision),
+    )
+    return box, Field(default_factory=box, title=title)
+
+
+def _description(questions: Sequence[ProposalQuestion]) -> str:
+    """The page above the form, in Markdown."""
+    lines = [
+        f"{len(questions)} waiting. Nothing is changed unless you say so, and `slowwave undo RUN` takes it back. "
+        "To change a split or a deletion first: `slowwave review modify ID`.\n"
+    ]
+    for number, each in enumerate(questions, 1):
+        lines += markdown_of(number, each)
+    return "\n".join(lines)
+
+
+def markdown_of(number: int, each: ProposalQuestion) -> list[str]:
+    """A proposal as Markdown: title, risks and reason, what would change; stored text shows as text only."""
+    lead, *diff = each.lines or ("",)
+    lines = [f"#### {number}. {plain_text(each.title)}", "", plain_text(lead), ""]
+    return [*lines, *(f"- {plain_text(line)}" for line in diff), ""]
+
+
+def verdicts_in(questions: Sequence[ProposalQuestion], given: Mapping[str, Any]) -> dict[str, Choice]:
+    """The decisions of a form that was filled in, by proposal; what waits has none."""
+    boxes = [(each.id, given.get(_field(number)) or {}) for number, each in enumerate(questions, 1)]
+    return {row: box["decision"] for row, box in boxes if box.get("decision", "wait") != "wait"}
+
+
+# Pages of a review: what waits, and what became of it, on the page of the run and as plain data.
+
+
+STATES = {
+    "applied": "carried out",
+    "rejected": "rejected",
+    "stale": "refused: stale",
+    "approved": "approved for later",
+    "pending": "waits",
+    "replaced": "replaced",
+}
+
+
+def can_ask() -> bool:
+    """Whether the run can be suspended: under Prefect, and from a deployment."""
+    if is_inline():
+        return False
+    from prefect import runtime
+
+    return runtime.deployment.id is not None
+
+
+async def nobody_to_ask(run: Run, questions: Sequence[ProposalQuestion]) -> dict[str, Any]:
+    """The end of a run that asks nothing, or that cannot be suspended: without Prefect, or not from a deployment."""
+    where = f"slowwave review list --store {run.store} --namespace {run.namespace}"
+    note = f"{len(questions)} waiting. Decide in a terminal: {where}" if questions else "Nothing waits."
+    log.info("%s: %s", run.namespace, note)
+    await show_page([plain_text(f"{note} Nothing was changed, and no model was asked.")], *_PAGE)
+    return {"run": run.id, "state": "completed", "waiting": _plain(questions), "decided": [], "note": note}
+
+
+async def publish_decided(
+    run: Run,
+    questions: Sequence[ProposalQuestion],
+    verdicts: Mapping[str, Choice],
+    done: Sequence[DecidedProposal],
+    name: str,
+) -> dict[str, Any]:
+    """Show the results; returns the same as plain data."""
+    left = [each for each in questions if each.id not in verdicts]
+    rows = [(each.title, STATES.get(each.state, each.state), each.outcome) for each in done]
+    rows += [(each.title, "waits", "") for each in left]
+    head = ("proposal", "became", "why") if any(why for _, _, why in rows) else ("proposal", "became")
+    place = f"--store {run.store} --namespace {run.namespace}"
+    shown = [row[: len(head)] for row in rows]
+    lines = [f"# {plain_text(name)} decided", "", *markdown_table(head, shown)]
+    lines += [f"Take it back: `slowwave undo {run.id} {place}`."] if done else []
+    lines += ["", "No model was asked: 0 calls, 0 dollars."]
+    await show_page(lines, *_PAGE)
+    state = "incomplete" if any(each.state == "stale" for each in done) else "completed"
+    decided = [asdict(each) for each in done]
+    return {"run": run.id, "state": state, "by": name, "waiting": _plain(left), "decided": decided, "note": ""}
+
+
+def _plain(questions: Sequence[ProposalQuestion]) -> list[dict[str, Any]]:
+    return [{"id": each.id, "action": each.action, "title": each.title, "risky": each.is_risky} for each in questions]
+
+
+# Prefect executes a flow that was suspended from its first line. So the questions are written down once, as an input of
+# the flow run.
+
+
+KEPT = "review-asked"
+
+
+async def frozen(run: Run, action: str, limit: int) -> tuple[ProposalQuestion, ...]:
+    """What to ask about: what waits now; when the run goes on, what waited when it began."""
+    if is_inline():
+        return _questions(run, action, limit)
+    from prefect.input import acreate_flow_run_input, aread_flow_run_input
+
+    kept = await aread_flow_run_input(KEPT)
+    if kept is not None:
+        return tuple(ProposalQuestion(**{**each, "lines": tuple(each["lines"])}) for each in kept)
+    questions = _questions(run, action, limit)
+    await acreate_flow_run_input(KEPT, [asdict(each) for each in questions])
+    return questions
+
+
+def _questions(run: Run, action: str, limit: int) -> tuple[ProposalQuestion, ...]:
+    """What the form is to ask about: risks, reason, and in words the first of what would change."""
+    reading, questions = existing_store(run).snapshot(), []
+    for each in waiting(run, action, limit=limit):
+        risks = f"High risk: {', '.join(each.risks)}." if each.is_risky else "Low risk."
+        lines = summary_of(reading, each)
+        more = [f"… and {len(lines) - DIFF_LINES} more"] if len(lines) > DIFF_LINES else []
+        told = (f"{risks} {each.reason}".strip(), *lines[:DIFF_LINES], *more)
+        questions.append(ProposalQuestion(each.id, each.action, each.title, each.is_risky, told))
+    return tuple(questions)
+
+
+async def answered(
+    questions: Sequence[ProposalQuestion], person: str, timeout_hours: float
+) -> tuple[Person, str, dict[str, Choice]]:
+    """Suspend until a person answers: who, their note, and what to carry out, by proposal."""
+    from prefect.flow_runs import asuspend_flow_run
+
+    log.info("Waiting for a person: press Resume on this run, or use `slowwave review`.")
+    form = form_of(questions, person)
+    given = (await asuspend_flow_run(form, timeout=round(timeout_hours * 3600), key="review")).model_dump()
+    return Person(" ".join(given["name"].split()), "prefect"), given["note"], verdicts_in(questions, given)

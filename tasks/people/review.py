@@ -1,28 +1,41 @@
-"""Review: a person says yes or no to what waits, and that is carried out in one commit, or refused as stale."""
+"""Review: a person says yes or no to what waits, and that is carried out in one commit, or refused as stale.
+
+A split of an entity that holds too much is proposed here as well (S0-11 … S0-16, T3, T49).
+
+The tasks decide within a run; `decide`, `apply_verdicts`, `modified` and `leave_deletion` are runs of their own.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import polars as pl
 
+from recall.entities import exact_row
 from recall.proposals import OPEN, Proposal, in_turn, list_proposals, proposal_named, proposals_by_id, stale_proposals
+from recall.report import OBSERVED, called, suggest_split
 from slowwave.common import frames
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.errors import Refused, UnusableInput
-from slowwave.common.settings import ApprovalSettings, IngestSettings
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import SplitSettings
+from slowwave.common.validity import live_sql
 from slowwave.review.changes import RowChange, decoded, in_brief
-from slowwave.review.proposals import Person, cleaned
+from slowwave.review.proposals import Person, Proposing, cleaned
+from slowwave.review.split_plan import SplitPart, SplitPlan, ask_of, checked_splits, plan_split, splits_of
 from storage.changes import FACT_TABLES
 from storage.drafts import write_changes
-from storage.snapshots import Reading
+from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
 from tasks.entities.retirement import renew_profiles
 from tasks.runtime.engine import task
-from tasks.runtime.runs import Run, store_of
-from tasks.runtime.writing import settle_patches
+from tasks.runtime.runs import Run, as_run, embedder_of, existing_store, store_of, vector_column
+from tasks.runtime.writing import proposal_of, proposing, settle_patches
+
+from .observations import plan_to_retire, propose_deletion
 
 Choice = Literal["approve", "later", "reject"]
 _NOT_NOW = {
@@ -41,44 +54,15 @@ class DecidedProposal:
     state: str
     title: str
     outcome: str = ""
-    replaced_by: str = ""
 
 
 @task("approve proposals")
-def approve(
-    run: Run,
-    ids: Sequence[str],
-    person: Person,
-    note: str = "",
-    settings: IngestSettings = IngestSettings(),  # noqa: B008 (frozen)
-) -> tuple[DecidedProposal, ...]:
-    """Carry out what a person said yes to, in one commit; a stale proposal is refused (T50).
+def approve(run: Run, ids: Sequence[str], person: Person, note: str = "") -> tuple[DecidedProposal, ...]:
+    """Carry out what a person said yes to, in one commit; a stale proposal is refused.
 
-    `ids` may be the short forms that tables show. `Refused` where nothing can be carried out because none is open.
-    Candidates whose plan is stale are planned and proposed again by these `settings`: `replaced_by`.
+    `ids` may be short forms. `Refused` where one is not open (T50).
     """
-    done = _decide(run, ids, "approve", person, note)
-    stale = proposals_by_id(store_of(run).snapshot(), [each.id for each in done if each.state == "stale"])
-    patches = [each for each in stale if each.action == "patch"]
-    return _proposed_again(run, done, patches, settings) if patches else done
-
-
-def _proposed_again(
-    run: Run, done: Sequence[DecidedProposal], stale: Sequence[Proposal], settings: IngestSettings
-) -> tuple[DecidedProposal, ...]:
-    from tasks.ingest.application import apply_patches
-
-    facts = [change.id for each in stale for change in each.changes if change.table == "facts"]
-    batches = store_of(run).snapshot().by_ids("facts", facts, ["patch_batch_id"])["patch_batch_id"].drop_nulls()
-    manual = settings.model_copy(update={"approval": ApprovalSettings(mode="manual")})
-    apply_patches(run, manual, look_back=False, batch_ids=batches.unique().to_list())
-    snapshot = store_of(run).snapshot()
-    successors = {row: fresh.id for fresh in list_proposals(snapshot, run=run.id) for row in fresh.touches}
-    found = {
-        each.id: next((successors[row.id] for row in each.changes if row.table == "facts" and row.id in successors), "")
-        for each in stale
-    }
-    return tuple(replace(each, replaced_by=found.get(each.id, "")) for each in done)
+    return _decide(run, ids, "approve", person, note)
 
 
 @task("reject proposals")
@@ -128,7 +112,8 @@ def _apply(tx: Transaction, run: Run, chosen: Sequence[Proposal], person: Person
     states: dict[str, tuple[str, str]] = {}
     for part in in_turn(tx, chosen):
         stale = stale_proposals(tx, part, run.now)
-        states |= {row: ("stale", in_brief(changed)) for row, changed in stale.items()}
+        ways = {each.id: what_to_do(each) for each in part}
+        states |= {row: ("stale", f"{in_brief(changed)} {ways[row]}") for row, changed in stale.items()}
         fresh = [each for each in part if each.id not in stale]
         write_changes(tx, [(one, _signed(each.id, person)) for each in fresh for one in each.changes], run.now)
         states |= {each.id: ("applied", "") for each in fresh}
@@ -221,3 +206,227 @@ def _owners(run: Run, done: Sequence[Proposal]) -> list[str]:
     rows = [snapshot.by_ids(name, touched, ["owner_entity_id"]) for name in FACT_TABLES]
     owners = [each.subject_id for each in done] + pl.concat(rows)["owner_entity_id"].drop_nulls().to_list()
     return sorted(set(snapshot.by_ids("entities", owners, ["id"])["id"]))
+
+
+# Runs of a person who reviews.
+
+
+_COUNTS = {
+    "applied": RunCount.PROPOSALS_CARRIED_OUT,
+    "rejected": RunCount.PROPOSALS_REJECTED,
+    "stale": RunCount.PROPOSALS_REFUSED_AS_STALE,
+    "approved": RunCount.PROPOSALS_APPROVED_FOR_LATER,
+    "pending": RunCount.PROPOSALS_WAITING,
+}
+_AGAIN = {
+    "split": "`slowwave split propose {subject!r}` plans it anew from what is known now.",
+    "delete": "Propose it anew with `slowwave retire {subject!r} ID … --propose`.",
+}
+
+
+def waiting(run: Run, action: str | None = None, limit: int | None = None) -> tuple[Proposal, ...]:
+    """What waits for a person, oldest first; of one action."""
+    return list_proposals(existing_store(run).snapshot(), "pending", action=action or None, limit=limit)
+
+
+def decide(run: Run, ids: Sequence[str], choice: Choice, person: Person, note: str = "") -> tuple[DecidedProposal, ...]:
+    """Approve or reject proposals by ids or short forms; raises before it begins where one is unknown or decided."""
+    check_person(person)
+    chosen = [each.id for each in open_proposals(existing_store(run).snapshot(), ids)]
+    return _as_run(run, dict.fromkeys(chosen, choice), choice, person, note)
+
+
+def _as_run(
+    run: Run, verdicts: Mapping[str, Choice], choice: str, person: Person, note: str
+) -> tuple[DecidedProposal, ...]:
+    """Carry out the decisions on open proposals as one run: first approvals, then rejections."""
+
+    def work() -> tuple[DecidedProposal, ...]:
+        acts = {"approve": approve, "later": approve_for_later, "reject": reject}
+        ids = {said: [row for row, verdict in verdicts.items() if verdict == said] for said in acts}
+        return tuple(done for said, act in acts.items() if ids[said] for done in act(run, ids[said], person, note))
+
+    parameters = {"proposals": list(verdicts), "choice": choice, "door": person.door}
+    return as_run(run, parameters, work, counts_of)
+
+
+def modified(run: Run, id_: str, ask: Mapping[str, Any], person: Person) -> DecidedProposal:
+    """Put a proposal with a changed ask in the place of one that waits."""
+    check_person(person)
+    chosen = open_proposals(existing_store(run).snapshot(), [id_])[0].id
+    parameters = {"proposals": [chosen], "choice": "modify", "door": person.door}
+    return as_run(run, parameters, lambda: modify(run, chosen, ask, person), lambda done: counts_of([done]))
+
+
+def leave_deletion(run: Run, entity_id: str, ids: Sequence[str], reason: str = "") -> tuple[Proposal, Snapshot]:
+    """A person's proposal to retire observations, and the state that holds it; raises as `retire` does."""
+    store = existing_store(run)
+    plan_to_retire(store.snapshot(), run, entity_id, ids)
+    parameters = {"entity": entity_id, "ids": list(ids)}
+
+    def work() -> Proposal:
+        return propose_deletion(run, entity_id, ids, "person", reason)
+
+    return as_run(run, parameters, work, lambda made: {RunCount.PROPOSALS: 1}), store.snapshot()
+
+
+def apply_verdicts(
+    run: Run, verdicts: Mapping[str, Choice], person: Person, note: str = ""
+) -> tuple[DecidedProposal, ...]:
+    """Carry out the decisions of a form, by proposal; what is no longer open is returned as it is."""
+    rows = existing_store(run).snapshot().by_ids("proposals", list(verdicts), ["id", "state", "title", "outcome"])
+    stored = {row: rest for row, *rest in rows.iter_rows()}
+    found = {row: stored.get(row, ("gone", row, "It is no longer there.")) for row in verdicts}
+    closed = tuple(
+        DecidedProposal(row, state, title, outcome or f"It was {state} before.")
+        for row, (state, title, outcome) in found.items() if state not in OPEN
+    )  # fmt: skip
+    is_open = {row: verdict for row, verdict in verdicts.items() if found[row][0] in OPEN}
+    return (*closed, *_as_run(run, is_open, "each", person, note)) if is_open else closed
+
+
+def counts_of(done: Sequence[DecidedProposal]) -> dict[RunCount, int]:
+    """How many proposals ended in each state."""
+    return dict(Counter(_COUNTS[each.state] for each in done if each.state in _COUNTS))
+
+
+def what_to_do(proposal: Proposal) -> str:
+    """The way on from a proposal that has grown stale."""
+    way = _AGAIN.get(proposal.action, "The next run that finds it proposes anew what still holds.")
+    return way.format(subject=proposal.subject)
+
+
+# Modifying: the same proposal with a changed ask, planned again from what memory holds now.
+
+
+def modify(run: Run, proposal_id: str, ask: Mapping[str, Any], person: Person) -> DecidedProposal:
+    """Propose a split or a deletion with a changed ask, in place of the old proposal; it waits for a yes of its own."""
+    check_person(person)
+    store = store_of(run)
+    old = open_proposals(store.snapshot(), [proposal_id])[0]
+    fresh = propose_anew(run, old, ask)
+    if fresh.id == old.id:
+        raise UnusableInput(f"Nothing of {old.id} was modified.", "Change its ask, or approve it as it is.")
+    with store.commit(run.id, "review", run.now) as tx:
+        still = any(each.state in OPEN for each in proposals_by_id(tx, [old.id]))
+        ended = {old.id: ("replaced", f"{person.name} modified it: {fresh.id}")}
+        record(tx, run, ended if still else {fresh.id: ("replaced", f"{old.id} was decided first")}, person, "")
+    if not still:
+        raise Refused(
+            f"{old.id} was decided meanwhile; nothing was modified.", "`slowwave review list` shows what waits."
+        )
+    return DecidedProposal(fresh.id, "pending", fresh.title, outcome=f"In place of {old.id}")
+
+
+def propose_anew(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
+    """A proposal of the same action with another ask; `UnusableInput` for one that cannot be modified."""
+    if old.action == "split":
+        made = propose_split(run, old.subject_id, SplitSettings(), splits_of(ask), proposed_by="person")
+        return proposal_named(store_of(run).snapshot(), made.proposal_id)
+    if old.action != "delete":
+        raise UnusableInput(
+            f"A proposal to {old.action} can only be approved or rejected.", "Only split and delete can be modified."
+        )
+    chosen = ask.get("observations")
+    if not isinstance(chosen, list) or not all(isinstance(each, str) for each in chosen):
+        raise UnusableInput("There is no list of observations.", 'Give {"observations": ["f_…", …]}.')
+    return propose_deletion(run, old.subject_id, chosen, proposed_by="person")
+
+
+# Splits: an entity is parted by topic, once a person said yes.
+
+
+_OBSERVATION = ("id", "statement", "valid_from")
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedSplit:
+    """A split that waits for a person, and why it is proposed."""
+
+    proposal_id: str
+    entity: str
+    entity_id: str
+    splits: tuple[SplitPart, ...]
+    message: str
+
+
+@task("propose a split")
+def propose_split(
+    run: Run,
+    name: str,
+    settings: SplitSettings,
+    splits: Sequence[SplitPart] | None = None,
+    *,
+    proposed_by: str = "rule",
+) -> ProposedSplit:
+    """Leave a split for a person to decide: this one, or what its topics suggest; the same waits only once.
+
+    Raises `UnknownName` for an unknown entity, `UnusableInput` for a plan that cannot be carried out as a whole, and
+    `Refused` where a name belongs to somebody else (T3), nothing is to be split, or a person said no to it before.
+    """
+    snapshot = store_of(run).snapshot()
+    parent = exact_row(snapshot, name)
+    chosen, message = splits, "Asked for as it is."
+    if chosen is None:
+        suggestion = suggest_split(snapshot, settings, run.now, parent["id"])
+        chosen, message = suggestion.splits, suggestion.message
+        if not chosen:
+            raise Refused(message, f"What it holds: slowwave facts {parent['id']}")
+    checked, plan = _plan(run, snapshot, parent, chosen)
+    vectors = vector_column(embedder_of(run).embed(list(plan.to_embed)))
+    asking = proposing(run, _what(parent, checked, message, proposed_by))
+    with store_of(asking).commit(run.id, "entity.split", run.now) as tx:
+        if tx.is_overtaken(snapshot):
+            _, plan = _plan(run, tx, parent, checked)
+        whole = tx.by_ids("facts", plan.moved["id"], with_vector=True).drop("owner_entity_id")
+        moved = whole.join(plan.moved, on="id", maintain_order="left").sort("id")
+        tx.upsert("entities", plan.entities.with_columns(vectors))
+        tx.upsert("entity_aliases", plan.aliases)
+        tx.upsert("facts", pl.concat([moved, plan.structure], how="diagonal"))
+        tx.upsert("decisions", plan.decisions)
+    found = proposal_of(run, "split", parent["id"], ask_of(checked))
+    return ProposedSplit(found.id, parent["name"], parent["id"], checked, message)
+
+
+def _plan(
+    run: Run, reading: Reading, parent: Mapping[str, Any], splits: Sequence[SplitPart]
+) -> tuple[tuple[SplitPart, ...], SplitPlan]:
+    """The splits with whole ids, and their rows, for one state of the store; raises where they cannot be carried out.
+
+    Observations keep everything but their owner.
+    """
+    where = f"{OBSERVED} AND {live_sql(run.now)}"
+    observations = reading.by_ids("facts", [parent["id"]], _OBSERVATION, key="owner_entity_id", where=where)
+    known = called(reading, [each.name for each in splits])
+    owners = reading.by_ids("entities", known["entity_id"], ["id", "name", "entity_type"])
+    taken = known.join(owners, left_on="entity_id", right_on="id").select(
+        "alias_name", called=pl.format("{} ({})", "name", "entity_type")
+    )
+    checked = checked_splits(parent, splits, observations, taken)
+    return checked, plan_split(parent, checked, observations, run.now)
+
+
+def _what(parent: Mapping[str, Any], splits: Sequence[SplitPart], message: str, proposed_by: str) -> Proposing:
+    count = sum(len(each.observations) for each in splits)
+    return Proposing(
+        "split",
+        together=True,
+        title=f"Split {parent['name']} into {len(splits)} ({count} observation{'s' if count != 1 else ''})",
+        reason=message,
+        ask=ask_of(splits),
+        owners=(parent["id"],),
+        subject_id=parent["id"],
+        subject=parent["name"],
+        proposed_by=proposed_by,
+    )
+
+
+def propose(run: Run, name: str, settings: SplitSettings, splits: Sequence[SplitPart] | None = None) -> ProposedSplit:
+    """`propose_split` of a person as a run of its own."""
+    exact_row(existing_store(run).snapshot(), name)
+    return as_run(
+        run,
+        {"entity": name},
+        lambda: propose_split(run, name, settings, splits, proposed_by="person"),
+        lambda done: {RunCount.PROPOSALS: 1, RunCount.NEW_ENTITIES: len(done.splits)},
+    )

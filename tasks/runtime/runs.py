@@ -143,8 +143,10 @@ def embed_rows(run: Run, rows: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFram
 def vector_column(vectors: npt.NDArray[np.float32]) -> pl.Series:
     """A vector column in which zero rows are null, so that search skips them."""
     column = pl.Series("vector", vectors, dtype=pl.Array(pl.Float32, vectors.shape[1]))
-    is_empty = pl.Series(~vectors.any(axis=1))
-    return pl.select(pl.when(~is_empty).then(column).alias("vector"))["vector"]
+    is_there = vectors.any(axis=1)
+    if is_there.all():
+        return column
+    return pl.select(pl.when(pl.Series(is_there)).then(column).alias("vector"))["vector"]
 
 
 @lru_cache(maxsize=4)

@@ -29,7 +29,7 @@ from slowwave.common.text import readable, row_id
 from slowwave.common.validity import is_live
 from slowwave.entities.entity_resolution import Resolution
 from slowwave.facts.revision.candidates import DIRECTIVES, build_candidates
-from slowwave.integrations.foreign.audit import Audit, audit
+from slowwave.integrations.foreign.audit import audit
 from slowwave.integrations.foreign.parsers import READS, read_export
 from slowwave.integrations.foreign.records import (
     ROLE,
@@ -441,7 +441,7 @@ LEAST_COSINE = 0.6  # what denies or opposes a statement is less like it than wh
 
 def audit_export(
     path: str | Path, settings: Settings, system: str = "auto", *, now: datetime | None = None, stale_days: int = 365
-) -> Audit:
+) -> dict[str, Any]:
     """What is wrong with an export, by the rules and thresholds of the settings; reads the file and changes nothing.
 
     Raises `UnusableInput` for what cannot be read.

@@ -337,16 +337,13 @@ def known(tmp_path: Path) -> Path:
 
 
 @pytest.mark.proof
-def test_a_small_namespace_in_a_large_memory_is_found_by_meaning(
-    memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_namespace_in_a_large_memory_is_found_by_meaning(memory: OpenMemory) -> None:
     from slowwave.integrations import langgraph
 
     store = langgraph.SlowwaveStore(memory)
     for key, text in {"bird": "A heron stands in the pond", "meal": "Soup with bread was served"}.items():
         store.put(("few",), key, {"text": text})
     memory.add_observations("Ben", [f"Ben said on day {n} which bird he saw at the pond" for n in range(12)])
-    monkeypatch.setattr(langgraph, "MOST_RECALLED", 1)
     found = store.search(("few",), query="Which bird did Ben see at the pond?", limit=2)
     assert [each.key for each in found] == ["bird", "meal"]
     assert all(each.score <= 0.0 for each in found)

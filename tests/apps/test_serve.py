@@ -42,7 +42,7 @@ from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings, LanguageS
 from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
 from tasks.people.observations import propose_deletion
-from tasks.people.splitting import propose_split
+from tasks.people.review import propose_split
 from tasks.runtime.runs import new_run
 
 HOSTILE = "<script>window.broken = 1</script> ![x](https://evil.example/x.png) [click](javascript:alert(1)) \u202eabc"

@@ -18,7 +18,8 @@ from inference.language import Language
 from inference.request_batch import MemoryLedger
 from slowwave.common.settings import CommunitySettings
 from slowwave.graph.community_plan import cleaned_answer
-from tasks.nightly.groups import CommunityAnswers, _summaries
+from tasks.ingest.sessions import SummaryAnswers
+from tasks.nightly.groups import _summaries
 
 Pairs = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
 
@@ -43,13 +44,13 @@ class Named:
         return self.names
 
 
-def asked(about: Pairs, ledger: MemoryLedger, **llm: Any) -> CommunityAnswers:
+def asked(about: Pairs, ledger: MemoryLedger, **llm: Any) -> SummaryAnswers:
     """What became of one run's questions; several runs share a ledger."""
     settings = CommunitySettings.model_validate({"llm": {"model": CLAUDE, **llm}})
     due, names, facts = about
     reading: Any = Named(names)
 
-    async def ask() -> CommunityAnswers:
+    async def ask() -> SummaryAnswers:
         async with Language(settings.llm, ledger) as language:
             return await _summaries(reading, due, facts, settings, language, dry_run=False)
 
@@ -131,16 +132,16 @@ def test_no_more_share_a_prompt_than_its_answer_has_room_for(serve: Serve, token
 
 
 @pytest.mark.parametrize("stop", ["max_tokens", "refusal", "tool_use"])
-def test_where_an_answer_is_no_use_the_halves_are_asked_about(serve: Serve, stop: str) -> None:
+def test_where_an_answer_is_no_use_each_is_asked_about_alone(serve: Serve, stop: str) -> None:
     api: MessagesApi = serve(room_for(3, lambda: filled("CommunitySummaries", {"summaries": []}, stop=stop)))
     ledger = MemoryLedger()
     done = asked(pairs(9), ledger, validation_retries=0, concurrency=1)
     assert [each.text for each in done.summaries.values()] == [f"About A{n:03d}." for n in range(9)]
     assert (done.failed, done.errors) == (0, ())
-    assert [len(shown(request)) for request in api.requests] == [9, 4, 5, 2, 2, 2, 3]
+    assert [len(shown(request)) for request in api.requests] == [9, *[1] * 9]
 
 
-def test_halves_that_the_budget_does_not_reach_are_left_for_later(serve: Serve) -> None:
+def test_what_the_budget_does_not_reach_is_left_for_later(serve: Serve) -> None:
     serve(room_for(1, lambda: filled("CommunitySummaries", {"summaries": []}, stop="max_tokens")))
     done = asked(pairs(2), MemoryLedger(), max_calls=2, concurrency=1)
     assert (len(done.summaries), done.left, done.failed) == (1, 1, 0)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from random import Random
 from shutil import copytree
 from typing import Any
 
@@ -20,7 +18,7 @@ from talk import NOW, rows
 from flows.maintenance import consolidate, decay, steward
 from recall.groups import aspects, aspects_of, scored, stored_aspects
 from slowwave.common import frames
-from slowwave.common.errors import UndoRefused, UnknownName, UnusableInput
+from slowwave.common.errors import UnknownName, UnusableInput
 from slowwave.facts.aspects import (
     COUNTED,
     SLUGS,
@@ -37,7 +35,6 @@ from slowwave.facts.aspects import (
 )
 from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
-from storage.undo import undo
 from tasks.nightly.groups import refreshed_aspects
 from tasks.runtime.runs import Counts, Run, Writing, existing_run, recorded
 
@@ -227,8 +224,8 @@ def refresh_aspects(run: Run) -> int:
 def counts(store: str, fresh: bool, later: timedelta = timedelta(0)) -> dict[str, int]:
     seen = Store.open(store).snapshot()
     profile = aspects(seen, NOW + later) if fresh else stored_aspects(seen)
-    assert [row.aspect.slug for row in profile] == list(SLUGS)
-    return {row.aspect.slug: row.facts for row in profile if row.facts}
+    assert [row["slug"] for row in profile] == list(SLUGS)
+    return {row["slug"]: row["facts"] for row in profile if row["facts"]}
 
 
 def kinds(store: str) -> list[str]:
@@ -309,9 +306,11 @@ def test_an_ingest_leaves_the_scores_of_what_it_learned(learned: tuple[Path, dic
 def test_chosen_namespaces_are_scored_each_and_together(store: str) -> None:
     copytree(Path(store) / "default", Path(store) / "twin")
     found = aspects_of(store, ["default", "twin", "default"], NOW)
-    assert list(found.each) == ["default", "twin"]
-    assert found.together == found.each["default"] == found.each["twin"]  # the same fact is not known twice
-    assert aspects_of(store, ["twin"], NOW).together == found.together
+    assert list(found["namespaces"]) == ["default", "twin"]
+    assert (
+        found["aspects"] == found["namespaces"]["default"] == found["namespaces"]["twin"]
+    )  # the same fact is not known twice
+    assert aspects_of(store, ["twin"], NOW)["aspects"] == found["aspects"]
     with pytest.raises(UnknownName, match="nobody"):
         aspects_of(store, ["default", "nobody"], NOW)
     with pytest.raises(UnusableInput):
@@ -330,50 +329,3 @@ def test_the_facts_of_an_aspect_come_strongest_first(store: str) -> None:
         assert [one.id for one in memory.facts_with_aspect("health", now=NOW)[1]] == ["diet", "ill", "runs"]
         with pytest.raises(UnknownName, match="spirituality"):
             memory.facts_with_aspect("cooking", now=NOW)
-
-
-# To look at
-
-
-def follow(store: str, step: int, random: Random, later: timedelta) -> None:
-    """One commit that adds, rewrites, retires, deletes or ends facts, or takes an earlier one back."""
-    opened, run = Store.open(store), f"step-{step}"
-    snapshot = opened.snapshot()
-    ids = sorted(snapshot.frame("facts", columns=["id"])["id"])
-    what, some = random.choice(["add", "add", "rewrite", "retire", "delete", "undo"]), random.sample(ids, 2)
-    if what == "undo":
-        with suppress(UndoRefused, UnknownName):
-            undo(opened, f"step-{random.randrange(max(step, 1))}", run, NOW, cascade=True)
-        return
-    with opened.commit(run, what, NOW + later) as tx:
-        known = tx.by_ids("facts", some, with_vector=True)
-        confidence = pl.lit(random.choice([0.3, 0.7, 1 / 3, None]), dtype=pl.Float64)
-        ends = random.choice([None, NOW + timedelta(hours=random.randrange(40))])
-        if what in ("add", "rewrite"):
-            named = pl.format(f"f{step}_{{}}", "id") if what == "add" else pl.col("id")
-            rows = known.with_columns(
-                id=named, confidence=confidence, valid_to=pl.lit(ends, dtype=frames.TIME),
-                object_id=pl.lit(random.choice(["e_a", "e_b", None]), dtype=pl.String),
-                predicate=pl.lit(random.choice(["plays", "runs", ""])),
-            )  # fmt: skip
-            tx.upsert("facts", rows)
-            tags = [{"id": f"{n}{slug}", "fact_id": n, "slug": slug} for n in rows["id"] for slug in ("music", "books")]
-            tx.upsert("fact_aspects", pl.DataFrame(random.sample(tags, 2)))
-        elif what == "retire":
-            tx.upsert("facts", known.with_columns(status=pl.lit("archived")))
-            tx.delete("fact_aspects", tx.by_ids("fact_aspects", some, ["id"], key="fact_id")["id"])
-        else:
-            tx.delete("facts", some[:1])
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize("seed", range(2))
-def test_scores_that_follow_what_changes_are_those_of_all_facts(store: str, seed: int) -> None:
-    random = Random(seed)
-    for step in range(8):
-        later = timedelta(hours=3 * step)
-        follow(store, step, random, later)
-        refresh_aspects(a_run(store, later))
-        snapshot = Store.open(store).snapshot()
-        stored = snapshot.frame("aspect_scores", columns=["id", *COUNTED])
-        assert changed_scores(scored(snapshot, NOW + later), stored).is_empty(), step

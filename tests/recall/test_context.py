@@ -35,7 +35,7 @@ from recall.context import (
     render_context,
     when,
 )
-from recall.order import UNLIKELY, WEAK
+from recall.order import OUTLINE, UNLIKELY, WEAK
 from recall.search_results import passages_beside_facts
 from slowwave.common.settings import RecallSettings
 from slowwave.common.types import Mention, Passage, Provenance, RecalledFact, Recollection
@@ -158,6 +158,22 @@ def test_of_a_whole_time_lines_are_taken_from_everywhere() -> None:
     assert places[0] < 5
     assert places[-1] > 20
     assert max(later - earlier for earlier, later in pairwise(places)) < 15
+
+
+def test_of_a_whole_time_what_is_about_the_question_comes_first() -> None:
+    days = [SAID + timedelta(days=n) for n in range(40)]
+    near = [fact(f"Marta repaired boat {n}.", at, score=2.0) for n, at in enumerate(days[:10])]
+    far = [fact(f"Tomas saw heron {n}.", at, score=0.7) for n, at in enumerate(days[10:])]
+    shown = block_of(Recollection("Which boats, in order?", (*near, *far)), 120, over_time=True).facts
+    assert {one.statement for one in shown} <= {one.statement for one in near}
+    lines = [
+        replace(passage(f"Marta on boat {n}", score, at), role=OUTLINE, speaker="Marta")
+        for at, (n, score) in zip(days, [*((n, 0.6) for n in range(6)), *((n, 0.4) for n in range(6, 40))], strict=True)
+    ]
+    found = Recollection("Which boats, in order?", (), outline=tuple(lines))
+    few = block_of(found, 95, over_time=True).passages
+    assert 0 < len(few) <= 6
+    assert {one.score for one in few} == {0.6}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from apps.cli import app
 from recall.order import WHOLE, passage_of
 from slowwave.common.errors import UnusableInput
 from slowwave.integrations.python_api import OpenMemory
-from slowwave.reading.filters.durability import only_small_talk
 from storage.store import Store
 
 ADVICE = (
@@ -84,22 +83,6 @@ def test_what_the_assistant_said_and_no_fact_holds_is_found(store: Path) -> None
         block = memory.context_for(QUESTION, 500, now=NOW)
     assert 'assistant: "' in block
     assert "240 degrees" in block
-
-
-def test_small_talk_of_an_assistant_is_no_passage_unless_it_shares_words_with_the_question(store: Path) -> None:
-    thanks = "Thank you, I will keep that in mind. Enjoy the rye bread!"
-    turn = {"search_text": f"Where does Marta work? {thanks}"}  # with the end of the turn before
-    more = [message("m_thanks", "assistant", thanks) | turn, message("m_user", "user", thanks) | turn]
-    with Store.open(str(store)).commit("polite", "polite", EPOCH) as tx:
-        tx.upsert("messages", pl.DataFrame(more))
-    with OpenMemory.open(str(store)) as memory:
-        other = {one.message_id for one in memory.recall("Where does Marta work?", now=NOW).passages}
-        asked = {one.message_id for one in memory.recall("Which rye bread?", now=NOW).passages}
-    assert other & {"m_thanks", "m_user"} == {"m_user"}
-    assert {"m_thanks", "m_user"} <= asked
-    assert only_small_talk(thanks)
-    for told in ("Melatonin.", "Great choice! Try melatonin.", "I will send it on 4 May.", "I have 1 item."):
-        assert not only_small_talk(told)
 
 
 def test_no_order_no_tool_and_no_other_scope_is_quoted(store: Path) -> None:

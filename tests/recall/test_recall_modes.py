@@ -16,7 +16,7 @@ from stores import fact as plain_fact
 from talk import NOW
 
 from apps.recall_commands import parts_lines
-from recall.facts import entities_in, episodes_of, last_episodes
+from recall.facts import entities_of_last, episodes_of, last_episodes
 from slowwave.common.errors import UnknownName, UnusableInput
 from slowwave.common.settings import RecallSettings
 from slowwave.common.types import Recollection
@@ -322,9 +322,8 @@ def test_the_last_episodes_are_those_that_ended_last(episodes: Store) -> None:
 
 def test_the_entities_of_the_last_episodes_are_counted_without_traversal(episodes: Store) -> None:
     snapshot = episodes.snapshot()
-    assert entities_in(snapshot, last_episodes(snapshot, 1)) == ["ben"]
-    assert entities_in(snapshot, last_episodes(snapshot, 2)) == ["ben", "ana"]
-    assert entities_in(snapshot, ()) == []
+    assert entities_of_last(snapshot, 1) == {"ben"}
+    assert entities_of_last(snapshot, 2) == {"ben", "ana"}
 
 
 def test_s2_74_an_entity_is_linked_with_a_conversation_once_however_often_it_is_met() -> None:

@@ -82,3 +82,12 @@ def test_at_most_k_each_once_in_order_whatever_the_order_of_the_pool(
         assert part["place"].to_list() == list(range(1, len(part) + 1))
         assert part["score"].is_sorted(descending=True)
         assert len(part) == min(k, 5)
+
+
+def test_a_few_words_about_one_fact_count_beside_long_claims_that_are_a_little_like_many() -> None:
+    words = "amber basil cedar daisy ember flint grain hazel ivory jasper kelp".split()
+    plans = {f"p{n}": " ".join(["Fair", "needs", *words[n % 5 : n % 5 + 6]]) + f" {n}." for n in range(15)}
+    pool = facts({**plans, "h": "Ola leads the choir."})
+    long = f"The fair needs {', '.join(words)}."
+    asked = pl.DataFrame({"id": "w", "scope": "global", "statement": [long, f"{long} Soon.", "Ola left."]})
+    assert "h" in named(asked, pool, 10)

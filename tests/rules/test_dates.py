@@ -12,9 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave.reading.extraction.dates import (
-    ALONE,
-    DISPUTED,
-    SURE,
     Times,
     find_hint,
     note_date,
@@ -110,7 +107,7 @@ def test_words_that_name_no_time_or_no_possible_one_mean_nothing(words: str) -> 
 def test_a_model_writes_a_year_a_month_a_day_or_two_of_them(model: str, first: str, last: str, precision: str) -> None:
     times = resolve_times("when I was ill", SAID, model_date=model, kind="event")
     assert told(times) == (first, last, precision, "event")
-    assert (times.certainty, times.is_disputed) == (ALONE, False)
+    assert not times.is_disputed
 
 
 @pytest.mark.parametrize("words", ["on Monday", "Monday", "on the 12th", "Friday to Sunday"])
@@ -135,7 +132,7 @@ def test_words_and_model_agree_within_their_precision_and_in_one_reading_of_a_ba
 ) -> None:
     said = NOVEMBER.replace(month=5) if "June" in words else NOVEMBER
     times = resolve_times(words, said, model_date=model)
-    assert (times.is_disputed, times.certainty) == (not agrees, SURE if agrees else DISPUTED)
+    assert times.is_disputed is not agrees
 
 
 @pytest.mark.parametrize(
@@ -219,7 +216,7 @@ def test_a_date_of_a_model_that_cannot_be_is_dropped_with_a_reason(
     times = resolve_times(words, NOVEMBER, model_date=model, kind=kind)
     ruled = resolve_times(words, NOVEMBER, kind=kind)
     assert times.reason == f"{model}: {reason}"
-    assert (times.event_at, times.valid_from, times.certainty) == (ruled.event_at, ruled.valid_from, SURE)
+    assert (times.event_at, times.valid_from, times.is_disputed) == (ruled.event_at, ruled.valid_from, False)
 
 
 @pytest.mark.parametrize(
@@ -257,4 +254,4 @@ def test_no_time_ends_before_it_begins_no_event_is_to_come_and_no_plan_is_over(
 
 def test_a_deadline_that_is_just_over_keeps_the_date_of_the_model() -> None:
     times = resolve_times("March 29", datetime(2024, 4, 5, 9, tzinfo=UTC), model_date="2024-03-29", kind="deadline")
-    assert (times.event_at, times.kind, times.certainty) == (datetime(2024, 3, 29, tzinfo=UTC), "event", SURE)
+    assert (times.event_at, times.kind, times.is_disputed) == (datetime(2024, 3, 29, tzinfo=UTC), "event", False)

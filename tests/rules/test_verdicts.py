@@ -12,7 +12,7 @@ from prompts.rendering import render_pairs
 from prompts.responses import Reconciliation
 from slowwave.common import frames
 from slowwave.common.records import PairFact, PairQuestion
-from slowwave.facts.deduplication.pairs_for_a_model import JudgedPair, Merge, allowed_merges
+from slowwave.facts.deduplication.pairs_for_a_model import JudgedPair, with_merges
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 MANAGED = ("Marta manages Devon at the office.", "At the office Devon is managed by Marta.")
@@ -41,9 +41,9 @@ def facts_of(*statements: str, **columns: list[Any]) -> pl.DataFrame:
     return frames.conform(rows, frames.FACTS)
 
 
-def merged(*statements: str, keep: int = 1, **columns: list[Any]) -> Merge:
+def merged(*statements: str, keep: int = 1, **columns: list[Any]) -> JudgedPair:
     """What becomes of a model's verdict that the first two say the same."""
-    return allowed_merges([JudgedPair("f0", "f1", "same", keep)], facts_of(*statements, **columns))[0]
+    return with_merges([JudgedPair("f0", "f1", "same", keep)], facts_of(*statements, **columns))[0]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def merged(*statements: str, keep: int = 1, **columns: list[Any]) -> Merge:
 )
 def test_what_contradicts_the_other_or_would_lose_words_of_both_is_not_merged(one: str, other: str, guard: str) -> None:
     for keep in (1, 2):
-        assert merged(one, other, keep=keep) == Merge(JudgedPair("f0", "f1", "same", keep), guard=guard)
+        assert merged(one, other, keep=keep) == JudgedPair("f0", "f1", "same", keep, guard=guard)
 
 
 @pytest.mark.parametrize("keep", [1, 2])

@@ -21,9 +21,8 @@ from slowwave.integrations.python_api import OpenMemory
 from slowwave.review.changes import RowChange, decoded, encoded, hash_of, repeat_key
 from slowwave.review.proposals import FACT_CHANGES, NODES, TIES, Person, Proposing, group_rows, risks_of
 from storage.store import Store
-from tasks.people import review_runs
-from tasks.people.review import approve, reject
-from tasks.people.review_runs import modify
+from tasks.people import review
+from tasks.people.review import approve, modify, reject
 from tasks.runtime.runs import existing_run, store_of
 from tasks.runtime.writing import proposing
 
@@ -155,14 +154,14 @@ def test_what_was_approved_while_somebody_modified_it_stays_approved(
     memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = proposed(memory, 0, 1)
-    plan_anew = review_runs.propose_anew
+    plan_anew = review.propose_anew
 
     def overtaken(*how: object) -> object:
         fresh = plan_anew(*how)  # type: ignore[arg-type]
         approve(run_at(memory, T2), [old.id], Person("Bo", "terminal"))
         return fresh
 
-    monkeypatch.setattr(review_runs, "propose_anew", overtaken)
+    monkeypatch.setattr(review, "propose_anew", overtaken)
     with pytest.raises(Refused, match="decided meanwhile"):
         modify(run_at(memory, T3), old.id, {"observations": [IDS[0]]}, ANA)
     assert (one_of(memory, old.id).state, one_of(memory, old.id).decider) == ("applied", "Bo")

@@ -375,10 +375,10 @@ def test_what_was_split_from_is_part_of_or_has_something_pinned_between_is_refus
 # Beliefs
 
 
-def joined(*told: tuple[Any, list[Any]], waiting: frozenset[str] = frozenset()) -> Any:
+def joined(*told: tuple[Any, list[Any]]) -> Any:
     beliefs = frames.conform(pl.DataFrame([each for each, _ in told]), frames.PENDING_BELIEFS)
     steps = frames.conform(pl.DataFrame([step for _, steps in told for step in steps]), frames.BELIEF_EVIDENCE)
-    return join_beliefs(beliefs, steps, id_of("Bob"), id_of("Robert Smith"), waiting, 0.0)
+    return join_beliefs(beliefs, steps, (id_of("Bob"), id_of("Robert Smith")), 0.0)
 
 
 def test_two_beliefs_that_are_one_count_each_message_once_by_its_surest_hint() -> None:

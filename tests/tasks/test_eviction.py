@@ -264,7 +264,7 @@ def test_delete_takes_all_that_hangs_on_a_fact_and_undo_brings_it_back(keep: Cal
     assert done.counts == {"facts deleted": 1}
     assert ids(uri, "facts") == ["f_gone2", "f_kept", "f_live"]  # what a staying fact was replaced by stays with it
     live = rows(uri, "facts", "id = 'f_live'").row(0, named=True)
-    assert (live["supersedes_id"], live["similar_to_id"], live["similarity_flag"]) == ("f_kept", None, False)
+    assert (live["supersedes_id"], live["similar_to_id"], live["similarity_flag"]) == (None, None, False)
     for name in ("fact_aspects", "fact_directives", "lineage", "pair_decisions", "fact_scores"):
         assert ids(uri, name) == [], name
     assert ids(uri, "fact_evidence") == ["v_live"]
@@ -512,7 +512,10 @@ def test_erasure_waits_with_all_that_goes_with_it_whatever_the_settings_say(
         assert evict(asked(uri, **approval), how("delete")).counts == {}
         assert evict(a_run(other), how("delete")).counts
     assert_same(contents(uri, but=("proposals",)), before)
-    assert titles(uri) == ["Delete for good: “Gone”", "Delete for good: “says f_gone” and 1 more"]
+    assert titles(uri) == [
+        "Entity “Gone” is deleted for good. And 2 more.",
+        "“says f_gone” is deleted for good. And 2 more.",
+    ]
     assert {each.risks for each in list_proposals(Store.open(str(uri)).snapshot())} == {("erasure",)}
     run = decide(uri)
     left = ("facts", "fact_evidence", "fact_aspects", "lineage", "entities", "entity_aliases", "episode_entities")

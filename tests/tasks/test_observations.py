@@ -19,7 +19,7 @@ from talk import NOW, contents, learn, rows, said, written
 
 from apps.people_commands import duplicates as duplicates_command
 from inference.embedding import open_embedder
-from recall.entity_review import duplicates_of
+from recall.report import duplicates_of
 from slowwave.common import frames
 from slowwave.common.comparison.similarity import SimilarityThresholds, Vectors, similar_pairs
 from slowwave.common.errors import Refused, UnknownName, UnusableInput

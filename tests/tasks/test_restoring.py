@@ -225,16 +225,16 @@ def test_the_archive_is_listed_with_reason_time_and_score(keep: Keep) -> None:
     prune(a_run(uri, NOW, "steward-1"), HOW)
     snapshot = Store.open(str(uri)).snapshot()
     total, shown = archived(snapshot)
-    assert (total, [(each.id, each.reason) for each in shown]) == (
+    assert (total, [(each["id"], each["reason"]) for each in shown]) == (
         3, [("old", "pruned"), ("let_go", "deleted"), ("out", "evicted")],
     )  # fmt: skip
-    assert (shown[0].at, shown[0].score, shown[1].score) == (
+    assert (shown[0]["at"], shown[0]["score"], shown[1]["score"]) == (
         NOW,
         pytest.approx(0.5 * 0.5 ** (300 / 90), abs=1e-5),
         None,
     )
     assert archived(snapshot, limit=1)[1] == shown[:1]
-    assert archived(Store.open(str(keep())).snapshot()) == (0, ())
+    assert archived(Store.open(str(keep())).snapshot()) == (0, [])
 
 
 # The flows `undo` and `restore`

@@ -48,9 +48,8 @@ from storage.tables import TABLES
 from storage.undo import undo
 from tasks.people.forgetting import find_subject, forget
 from tasks.people.observations import propose_deletion
-from tasks.people.review import Choice, approve, approve_for_later, reject
-from tasks.people.review_forms import form_of, verdicts_in
-from tasks.people.review_runs import apply_verdicts, decide, with_ways_on
+from tasks.people.reporting import form_of, verdicts_in
+from tasks.people.review import Choice, apply_verdicts, approve, approve_for_later, decide, reject
 from tasks.runtime.runs import Run, existing_run, store_of
 from tasks.runtime.writing import proposing
 
@@ -177,7 +176,7 @@ def test_the_ledger_tells_who_said_yes_or_no_to_what_through_which_door(memory: 
     told = {(row["action"], row["approved_by"], row["proposal_id"]) for row in ledger.to_dicts()}
     assert told == {("archive", "Ana", yes.id), ("approve", "Ana", yes.id), ("reject", "Ben", no.id)}
     [reason] = ledger.filter(pl.col("action") == "approve")["reason"]
-    assert reason.startswith("Ana said yes to: Let “Marta drinks rooibos tea.” go")
+    assert reason.startswith("Ana said yes to: “Marta drinks rooibos tea.” leaves recall")
     assert "cold by now" in reason
     decided = one_of(memory, yes.id)
     assert (decided.decider, decided.door, decided.decided_at) == ("Ana", "terminal", T2)
@@ -234,7 +233,7 @@ def test_a_plan_whose_ground_has_changed_is_refused_with_what_changed(
     before = contents(memory)
     assert any(words in each for each in story_of_proposal(Store.open(str(memory)).snapshot(), waits, T2).stale)
     run = run_at(memory, T3)
-    [refused] = with_ways_on(run, approve(run, [waits.id], ANA))
+    [refused] = approve(run, [waits.id], ANA)
     assert refused.state == "stale"
     assert words in refused.outcome
     assert "slowwave split propose 'Marta'" in refused.outcome
@@ -356,18 +355,13 @@ def test_who_sits_at_a_terminal_is_asked_before_what_has_a_risk_is_carried_out(
 
 
 @pytest.mark.proof
-def test_all_leaves_what_is_risky_unless_that_is_asked_for_and_confirmed(memory: Path, terminal: Console) -> None:
+def test_all_leaves_what_is_risky(memory: Path, terminal: Console) -> None:
     *safe, risky = waiting(memory, 0, 1, 3, 4)
     done = terminal("review", "approve", "--all", "--by", "Ben", "--json").json
     assert {(each["id"], each["state"]) for each in done["decided"]} == {(each.id, "applied") for each in safe}
     assert one_of(memory, safe[0].id).decider == "Ben"
-    asked = terminal("review", "reject", "--all", "--risky")
-    assert asked.code == 2
-    assert "user_stated" in asked.out
+    assert "no risk" in terminal("review", "reject", "--all").out
     assert one_of(memory, risky.id).state == "pending"
-    assert "no risk" in terminal("review", "approve", "--all").out
-    assert terminal("review", "reject", "--all", "--risky", "--yes").code == 0
-    assert one_of(memory, risky.id).state == "rejected"
 
 
 @pytest.mark.proof
@@ -431,7 +425,9 @@ def test_stored_text_is_only_text_on_the_page() -> None:
 def test_without_prefect_the_flow_says_what_waits_and_where_to_decide(made: Path) -> None:
     told = asyncio.run(review(store=str(made), limit=2))
     assert told["state"] == "completed"
-    assert [each["title"] for each in told["waiting"]] == [f"Let “Marta {SAID[n]}” go" for n in (0, 1)]
+    assert [each["title"] for each in told["waiting"]] == [
+        f"“Marta {SAID[n]}” leaves recall, kept in the archive." for n in (0, 1)
+    ]
     assert "slowwave review list" in told["note"]
     assert asyncio.run(review(store=str(made), action="split"))["note"] == "Nothing waits."
     assert rows(made, "runs", "flow = 'review'").is_empty()

@@ -16,9 +16,9 @@ from stores import observation
 from talk import NOW, START, assert_same, contents, rows
 
 from inference.embedding import open_embedder
-from recall.entity_review import analyze_split, duplicates_of, find_split_candidates, scan_entities, suggest_split
 from recall.graphs import graph_of
 from recall.proposals import list_proposals, proposal_named
+from recall.report import analyze_split, duplicates_of, find_split_candidates, scan_entities, suggest_split
 from slowwave.common import frames
 from slowwave.common.errors import Refused, SlowwaveError, UnknownName, UnusableInput
 from slowwave.common.settings import DEFAULT_EMBEDDER, SplitSettings
@@ -31,9 +31,7 @@ from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
 from tasks.nightly.groups import refreshed_aspects
-from tasks.people.review import reject
-from tasks.people.review_runs import decide
-from tasks.people.splitting import SplitDone, propose, propose_split, split_done, split_entity
+from tasks.people.review import decide, propose, propose_split, reject
 from tasks.runtime.runs import Counts, Run, new_run, recorded
 
 SEAT = open_embedder(DEFAULT_EMBEDDER)
@@ -137,14 +135,14 @@ def run_of(store: Path, flow: str = "split", now: datetime = NOW) -> Run:
     return new_run(flow, str(store), "default", DEFAULT_EMBEDDER, now)
 
 
-def execute(run: Run) -> SplitDone:
-    """Approve what waits."""
+def execute(run: Run) -> dict[str, str]:
+    """Approve what waits; the names of the new entities by id."""
     (waiting,) = list_proposals(Store.open(run.store).snapshot())
     (done,) = decide(run, [waiting.id], "approve", EVE)
     if done.state != "applied":
         raise Refused(done.outcome, "")
-    reading = Store.open(run.store).snapshot()
-    return split_done(reading, run, proposal_named(reading, done.id))
+    changes = proposal_named(Store.open(run.store).snapshot(), done.id).changes
+    return {each.id: str((each.after or {})["name"]) for each in changes if each.table == "entities" and each.is_new}
 
 
 def snapshot(store: Path) -> Any:
@@ -184,7 +182,7 @@ def test_only_live_observations_count_and_topics_are_looked_for_beyond_the_thres
 
 
 def test_an_analysis_names_the_topics_with_what_they_hold(template: Path) -> None:
-    told = analyze_split(snapshot(template), EACH, NOW, "the titan").as_json()
+    told = analyze_split(snapshot(template), EACH, NOW, "the titan")
     assert (told["entity_name"], told["entity_type"], told["observation_count"], told["threshold"]) == (
         "Atlas", "session", 17, 15,
     )  # fmt: skip
@@ -194,7 +192,7 @@ def test_an_analysis_names_the_topics_with_what_they_hold(template: Path) -> Non
     with pytest.raises(UnknownName, match="Nobody"):
         analyze_split(snapshot(template), EACH, NOW, "Nobody")
     small = analyze_split(snapshot(template), EACH, NOW, "Small")
-    assert (small.topics, small.needs_split) == ({}, False)
+    assert (small["topics"], small["needs_split"]) == ({}, False)
 
 
 def test_a_suggestion_leaves_what_is_alone_on_the_parent_and_names_what_it_would_create(template: Path) -> None:
@@ -217,8 +215,8 @@ def test_a_suggestion_leaves_what_is_alone_on_the_parent_and_names_what_it_would
 
 def test_what_is_nearly_full_is_split_early_if_its_topics_are_clearly_apart(template: Path) -> None:
     early = suggest_split(snapshot(template), SplitSettings(thresholds={"session": 21}), NOW, "Atlas")
-    assert (early.analysis.needs_split, len(early.splits)) == (False, 2)
-    assert early.analysis.split_score == early.analysis.observation_count / 21
+    assert (early.analysis["needs_split"], len(early.splits)) == (False, 2)
+    assert early.analysis["split_score"] == round(early.analysis["observation_count"] / 21, 4)
     not_yet = suggest_split(snapshot(template), SplitSettings(thresholds={"session": 22}), NOW, "Atlas")
     assert not_yet.splits == ()
     alike = suggest_split(snapshot(template), SplitSettings(min_topic_size=7), NOW, "Atlas")
@@ -227,17 +225,17 @@ def test_what_is_nearly_full_is_split_early_if_its_topics_are_clearly_apart(temp
 
 @pytest.mark.proof
 def test_a_suggested_name_is_free_and_the_hash_follows_what_is_known(store: Path) -> None:
-    first = suggest_split(snapshot(store), EACH, NOW, "Atlas").analysis.plan_hash
+    first = suggest_split(snapshot(store), EACH, NOW, "Atlas").analysis["plan_hash"]
     with Store.open(str(store)).commit("named", "test", NOW) as tx:
         tx.upsert("entity_aliases", pl.DataFrame([("a9", CHILDREN[0].lower(), "tool", REDIS)],
                                                  schema=dict(frames.ALIASES), orient="row"))  # fmt: skip
     again = suggest_split(snapshot(store), EACH, NOW, "Atlas")
-    assert ([each.name for each in again.splits], again.analysis.plan_hash) == (
+    assert ([each.name for each in again.splits], again.analysis["plan_hash"]) == (
         [f"{CHILDREN[0]}_2", CHILDREN[1]],
         first,
     )
     later(store)
-    assert suggest_split(snapshot(store), EACH, NOW, "Atlas").analysis.plan_hash != first
+    assert suggest_split(snapshot(store), EACH, NOW, "Atlas").analysis["plan_hash"] != first
 
 
 # Carried out
@@ -248,16 +246,15 @@ def test_observations_move_by_id_and_keep_everything_but_their_owner(
     template: Path, parted: tuple[Path, Run, Any]
 ) -> None:
     store, _, done = parted
-    assert (done.moved_observations, done.original_observations_remaining, done.relations_created) == (14, 3, 4)
-    assert [name for _, name in done.new_entities] == [*CHILDREN]
+    assert sorted(done.values()) == sorted(CHILDREN)
     before, after = contents(template)["facts"], contents(store)["facts"]
     stamps = ("owner_entity_id", "updated_at", "run_id")
     kept = after.filter(pl.col("id").is_in(before["id"].implode()))
     assert kept.drop(stamps).equals(before.drop(stamps), null_equal=True)
     owners = dict(kept.select("statement", "owner_entity_id").iter_rows())
-    children = dict(done.new_entities)
-    assert {owners[text] for text in (*CACHE, USES)} == {id_ for id_, name in children.items() if name == CHILDREN[0]}
+    assert {owners[text] for text in (*CACHE, USES)} == {id_ for id_, name in done.items() if name == CHILDREN[0]}
     assert {owners[text] for text in ALONE} == {ATLAS}
+    assert sum(owner in done for owner in kept["owner_entity_id"]) == 14
     assert rows(store, "fact_usage")["hit_count"].to_list() == [7]
     assert examine(Store.open(str(store))) == ()
 
@@ -270,7 +267,7 @@ def test_the_new_entities_know_their_parent_and_are_tied_to_it_from_both_ends(pa
     assert aliases == [CHILDREN[0].lower()]
     structure = rows(store, "facts", "kind = 'structural'").sort("subject_id", "object_id")
     ends = set(structure.select("subject_id", "predicate", "object_id").rows())
-    assert ends == {pair for id_, _ in done.new_entities for pair in
+    assert ends == {pair for id_ in done for pair in
                     ((ATLAS, "contains", id_), (id_, "part_of", ATLAS))}  # fmt: skip
     assert set(structure["edge_type"]) == {"hierarchical"}
     vectors = rows(store, "entities", columns=["id", "vector"]).filter(pl.col("id") == child["id"])["vector"]
@@ -317,7 +314,7 @@ def test_undo_puts_every_row_back_and_recall_never_notices(
     assert_same(contents(parted_store, but=drop), contents(template, but=drop))
     assert [each.state for each in list_proposals(snapshot(parted_store), None)] == ["pending"]
     assert recalled(parted_store) == recalled(template)
-    assert execute(run_of(parted_store, "again")).moved_observations == 14
+    assert sorted(execute(run_of(parted_store, "again")).values()) == sorted(CHILDREN)
 
 
 @pytest.mark.proof
@@ -351,10 +348,10 @@ def test_a_plan_with_one_thing_wrong_changes_nothing(
 ) -> None:
     before = Store.open(str(template)).head.sequence
     with pytest.raises(error, match="Nothing was split"):
-        split_entity(run_of(template), ATLAS, splits)
+        propose_split(run_of(template), ATLAS, EACH, splits)
     assert Store.open(str(template)).head.sequence == before
     with pytest.raises(UnknownName):
-        split_entity(run_of(template), "Nobody", whole(("A thing", CACHE[:1])))
+        propose_split(run_of(template), "Nobody", EACH, whole(("A thing", CACHE[:1])))
 
 
 @pytest.mark.proof
@@ -379,7 +376,7 @@ def test_nothing_is_proposed_that_need_not_be_split(template: Path) -> None:
 @pytest.mark.proof
 def test_structure_is_no_knowledge(template: Path, parted: tuple[Path, Run, Any], parted_store: Path) -> None:
     store, _, done = parted
-    child = done.new_entities[0][0]
+    child = next(iter(done))
     graphs = [graph_of(snapshot(place), NOW) for place in (template, store)]
     assert graphs[0].edges.equals(graphs[1].edges)
     assert child not in {*graphs[1].edges["subject_id"], *graphs[1].edges["object_id"]}

@@ -21,10 +21,10 @@ from slowwave.common.settings import DEFAULT_EMBEDDER, DecaySettings
 from slowwave.common.text import digest
 from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle.usage_scores import (
+    added_up,
     company,
     entity_usage_of,
     evolved_weight,
-    fold_company,
     fold_reads,
     fold_recalls,
     usage_of,
@@ -192,7 +192,9 @@ def test_two_entities_of_one_read_keep_company_once_whoever_else_reads_them() ->
         reads(("b", "q", NOW), ("a", "q", NOW), ("a", "q", NOW), ("c", "alone", NOW), ("a", "r", NOW), ("b", "r", NOW))
     )
     assert met.select("a_id", "b_id", "count").rows() == [("a", "b", 2)]
-    later = fold_company(met, company(reads(("a", "q", NOW + DAY), ("b", "q", NOW + DAY), ("c", "q", NOW + DAY))))
+    later = added_up(
+        met, company(reads(("a", "q", NOW + DAY), ("b", "q", NOW + DAY), ("c", "q", NOW + DAY))), frames.CO_OCCURRENCES
+    )
     assert later.select("id", "count", "last_at").rows() == [
         ("a b", 3, NOW + DAY), ("a c", 1, NOW + DAY), ("b c", 1, NOW + DAY),
     ]  # fmt: skip

@@ -73,10 +73,7 @@ def fill_inbox() -> Iterator[str]:
 
 
 def copy(transcript: str, target: str, project: str) -> None:
-    """Copy the messages of a transcript, all of them as said in the folder of the project.
-
-    Lines of other kinds (summaries, snapshots of files, a last line that is not whole) hold no message.
-    """
+    """Copy the messages of a transcript, all of them as said in the folder of the project."""
     part = f"{target}.part"
     with open(transcript, "rb") as lines, open(part, "w", encoding="utf-8", opener=_private) as copied:
         for line in lines:
@@ -108,10 +105,7 @@ def look() -> None:
 
 
 def write_blocks(projects: Iterable[str]) -> None:
-    """Write what is known of each project for the start of its next session; no file where nothing is known.
-
-    It counts as no use of the facts: they were not asked for.
-    """
+    """Write what is known of each project for the start of its next session, without counting it as use."""
     with open_memory(is_logged=False) as memory:
         for project in projects:
             block = memory.context_for(ABOUT, plugin.tokens(), scope=project, also=ALSO)

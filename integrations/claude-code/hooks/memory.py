@@ -84,7 +84,7 @@ def find_python(command: str) -> str:
 def project_of(folder: str) -> str:
     """The project of a folder, which is its scope: the name of the repository around it, else its own.
 
-    A worktree of a repository is the repository. A repository that is the whole home folder does not count.
+    A worktree is its repository. A repository that is the whole home folder does not count.
     """
     start = at = os.path.abspath(folder)
     while at != os.path.dirname(at) and (at == start or at != os.path.expanduser("~")):
@@ -272,21 +272,18 @@ def command(verb: str, words: list[str]) -> int:
     if words[-1:] == ["-"]:  # a shell would run code in a text between double quotes
         words = [*words[:-1], sys.stdin.buffer.read().decode(errors="replace").strip()]
     text = " ".join(words)
-    if verb == "ask":
-        return run(program, "context", "--tokens", "2000", "--scope", project, "--", text)
-    if verb == "find":
-        return run(program, "recall", "--full", "--k", "5", "--scope", project, "--", text)
-    if verb == "why":
-        return run(program, "why", "--", text)
-    if verb == "review":
-        return review(program, words)
-    if verb == "remember":
-        return remember(program, project, text)
-    if verb == "forget":
-        return forget(program, words)
-    if verb == "setup":
-        return setup(program, words)
-    print(f"There is no command {verb!r}. Use ask, find, why, review, remember, forget or setup.")
+    commands = {
+        "ask": lambda: run(program, "context", "--tokens", "2000", "--scope", project, "--", text),
+        "find": lambda: run(program, "recall", "--full", "--k", "5", "--scope", project, "--", text),
+        "why": lambda: run(program, "why", "--", text),
+        "review": lambda: review(program, words),
+        "remember": lambda: remember(program, project, text),
+        "forget": lambda: forget(program, words),
+        "setup": lambda: setup(program, words),
+    }
+    if verb in commands:
+        return commands[verb]()
+    print(f"There is no command {verb!r}. Use {', '.join(commands)}.")
     return 2
 
 

@@ -193,9 +193,12 @@ def _spelling(word: str) -> str | None:
     return None if word in EMPTY_WORDS else NUMBER_WORDS.get(word) or UNITS.get(word) or word
 
 
+_RELATIVE = rf"\b(?:{RELATIVE_TIME})\b"
+
+
 def is_time_bound(texts: pl.Series) -> pl.Series:
     """Whether each text has a time relative to its message: the same words on another day say something else."""
-    return straight(texts).str.to_lowercase().str.contains(rf"\b(?:{RELATIVE_TIME})\b")
+    return straight(texts).str.to_lowercase().str.contains(_RELATIVE)
 
 
 Marks = tuple[str, ...]

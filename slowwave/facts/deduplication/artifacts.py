@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -125,6 +125,8 @@ LINKED = (
 QUESTION_FROM = 0.5  # above what the cosine alone can reach: a pair without common words in text or title is not asked
 EXCERPT_CHARS = 1500
 
+Row = dict[str, Any]
+_ALONE = dict.fromkeys(("parent_id", "derived_from", "replaced_by", "confidence"))
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _RANKS = {"duplicate": 0, "version": 1, "derivative": 2}
 
@@ -204,10 +206,89 @@ def plan_artifacts(
     new, heads = conform(new, ARTIFACTS), conform(heads, ARTIFACTS)
     both = pl.concat([new.select(*ARTIFACTS), heads.select(*ARTIFACTS)])
     judged = _by_artifact(_judged(measure_pairs(both, near, settings), settings, verdicts))
-    shelf = _Chains(heads, now)
-    for row in sorted(new.to_dicts(), key=_age):
-        shelf.place(row, judged.get(row["id"], ()), settings)
-    return shelf.plan()
+    rows = {row["id"]: row for row in sorted(heads.to_dicts(), key=_age)}
+    before = {key: dict(row) for key, row in rows.items()}
+    decisions = []
+    for each in sorted(new.to_dicts(), key=_age):
+        row = rows[each["id"]] = {**each, **_ALONE, "group_id": each["id"], "consolidated_at": now}
+        other, pair = next(((key, pair) for key, pair in judged.get(row["id"], ()) if key in rows), ("", None))
+        if pair is None:
+            continue
+        kept = rows[rows[other]["replaced_by"] or other]
+        subject = _link(rows, row, kept, pair)
+        if subject is not None:
+            about = kept if subject is row else row
+            decisions.append(_decision(subject, (row["id"], kept["id"]), about["title"], pair, settings, now))
+    _number(rows)
+    schema = {name: ARTIFACTS[name] for name in ("id", *LINKED)}
+    changed = [{name: row[name] for name in schema} for key, row in rows.items() if row != before.get(key)]
+    return ArtifactPlan(pl.DataFrame(changed, schema=dict(schema)), decision_frame(decisions))
+
+
+def _link(rows: Mapping[str, Row], row: Row, kept: Row, pair: Row) -> Row | None:
+    """Link a row to a placed one; the row that says so, None where the derivative has a source already.
+
+    A duplicate is no version (S1-17); the younger of two is made from the version of the other at that time.
+    """
+    how: Row = {"confidence": pair["confidence"], "group_id": kept["group_id"]}
+    if pair["relation"] == "duplicate":
+        how |= {"link": "duplicate", "status": "superseded", "replaced_by": kept["id"], "is_head": False}
+        row |= how | {"version_no": None}
+        return row
+    if pair["relation"] == "version":
+        row |= how
+        return row
+    chain = _chain(rows, kept["group_id"])
+    older = [one for one in chain if _age(one) < _age(row)]
+    made, source = (row, older[-1]) if older else (chain[0], row)
+    if made["derived_from"] is not None:
+        return None
+    made |= {"derived_from": source["id"], "confidence": pair["confidence"]}
+    return made
+
+
+def _chain(rows: Mapping[str, Row], group: str) -> list[Row]:
+    """The versions of a group, oldest first."""
+    return sorted((row for row in rows.values() if row["group_id"] == group and not row["replaced_by"]), key=_age)
+
+
+def _number(rows: Mapping[str, Row]) -> None:
+    """Number each chain by age (S1-19)."""
+    last: dict[str, Row] = {}
+    for row in sorted((row for row in rows.values() if not row["replaced_by"]), key=_age):
+        before = last.get(row["group_id"])
+        row |= {"version_no": 1, "parent_id": None, "link": "derivative" if row["derived_from"] else "root"}
+        if before is not None:
+            before["is_head"] = False
+            row |= {"version_no": before["version_no"] + 1, "parent_id": before["id"], "link": "version"}
+        row["is_head"] = True
+        last[row["group_id"]] = row
+
+
+def _decision(
+    subject: Row, ids: tuple[str, str], title: str, pair: Row, settings: ArtifactSettings, now: datetime
+) -> dict[str, object]:
+    """The decision about a link; `title` is that of the other document."""
+    model, sure = pair.get("model", ""), f"confidence {pair['confidence']:.2f}"
+    how = "read from the same file" if pair["is_same_file"] and not model else sure
+    reason = {
+        "duplicate": f"Its text repeats {title!r}: {pair['shingle_jaccard']:.0%} of the runs of five words are equal.",
+        "derivative": f"It was made from {title!r} ({sure}).",
+        "version": f"It is another version of {title!r} ({how}).",
+    }[pair["relation"]]
+    limits = {"link_confidence": settings.link_confidence, "text_dedup": settings.text_dedup}
+    marks = {"is_same_file": pair["is_same_file"], "guard": pair["changed"]}
+    measures = {
+        **{name: round(float(pair[name]), 4) for name in (*WEIGHTS, "confidence")},
+        **limits,
+        "title_jaccard_from": SAME_TITLE,
+        **{key: value for key, value in marks.items() if value},
+    }
+    by = "model" if model else "rule"
+    return decision(
+        f"link_{pair['relation']}", subject["id"], sorted(ids), [subject["id"]], reason, now, measures,
+        decided_by=by, model=model, key=ids,
+    )  # fmt: skip
 
 
 def _question(number: int, rows: Mapping[str, Any], key: tuple[str, str], cosine: float) -> ArtifactQuestion:
@@ -220,7 +301,7 @@ def _question(number: int, rows: Mapping[str, Any], key: tuple[str, str], cosine
     )  # fmt: skip
 
 
-def _judged(pairs: pl.DataFrame, settings: ArtifactSettings, verdicts: ArtifactVerdicts) -> list[dict[str, Any]]:
+def _judged(pairs: pl.DataFrame, settings: ArtifactSettings, verdicts: ArtifactVerdicts) -> list[Row]:
     """The linked pairs, by rule or by a model's verdict, which has precedence."""
     linked = []
     for pair in pairs.to_dicts():
@@ -234,9 +315,9 @@ def _judged(pairs: pl.DataFrame, settings: ArtifactSettings, verdicts: ArtifactV
     return linked
 
 
-def _by_artifact(pairs: Sequence[dict[str, Any]]) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+def _by_artifact(pairs: Sequence[Row]) -> dict[str, list[tuple[str, Row]]]:
     """Artifact id → linked artifacts with the pair, the surest first."""
-    found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    found: dict[str, list[tuple[str, Row]]] = {}
     for pair in pairs:
         found.setdefault(pair["id"], []).append((pair["head_id"], pair))
         found.setdefault(pair["head_id"], []).append((pair["id"], pair))
@@ -248,123 +329,3 @@ def _by_artifact(pairs: Sequence[dict[str, Any]]) -> dict[str, list[tuple[str, d
 def _age(row: Mapping[str, Any]) -> tuple[datetime, datetime, str]:
     """Sort key by age; at equal times the first to arrive is older (an edited file may keep its date)."""
     return row["made_at"], row.get("created_at") or _LONG_AGO, row["id"]
-
-
-@dataclass
-class _Chains:
-    """Placed artifacts and their chains, oldest first."""
-
-    known: pl.DataFrame
-    now: datetime
-    rows: dict[str, dict[str, Any]] = field(init=False)
-    before: dict[str, dict[str, Any]] = field(init=False)
-    chains: dict[str, list[str]] = field(default_factory=dict)
-    decisions: list[dict[str, Any]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.rows = {row["id"]: row for row in sorted(self.known.to_dicts(), key=_age)}
-        self.before = {key: dict(row) for key, row in self.rows.items()}
-        for key, row in self.rows.items():
-            self.chains.setdefault(row["group_id"], []).append(key)
-
-    def place(
-        self, row: dict[str, Any], linked: Sequence[tuple[str, dict[str, Any]]], settings: ArtifactSettings
-    ) -> None:
-        """Place one artifact by its surest link to a placed one, else in a chain of its own."""
-        alone = {
-            "group_id": row["id"],
-            "parent_id": None,
-            "derived_from": None,
-            "replaced_by": None,
-            "confidence": None,
-        }
-        row = {**row, **alone, "consolidated_at": self.now}
-        self.rows[row["id"]] = row
-        other, pair = next(((key, pair) for key, pair in linked if key in self.rows), ("", {}))
-        if not pair or pair["relation"] == "derivative":
-            self._into(row, row["id"])
-        if not pair:
-            return
-        kept = self.rows[self.rows[other]["replaced_by"] or other]
-        ways = {"duplicate": self._repeat, "version": self._extend, "derivative": self._derive}
-        subject = ways[pair["relation"]](row, kept, pair["confidence"])
-        if subject is not None:
-            self._decide(subject, row["id"], kept["id"], pair, settings)
-
-    def _into(self, row: dict[str, Any], group: str) -> None:
-        """Add a row to a chain and number the chain by age (S1-19)."""
-        row["group_id"] = group
-        chain = self.chains.setdefault(group, [])
-        chain.append(row["id"])
-        chain.sort(key=lambda key: _age(self.rows[key]))
-        before: str | None = None
-        for number, key in enumerate(chain, 1):
-            one = self.rows[key]
-            first = "derivative" if one["derived_from"] else "root"
-            one |= {"version_no": number, "parent_id": before, "is_head": number == len(chain)}
-            one["link"] = "version" if before else first
-            before = key
-
-    def _repeat(self, row: dict[str, Any], kept: dict[str, Any], confidence: float) -> dict[str, Any]:
-        """Link a row as a duplicate, which is no version (S1-17)."""
-        row |= {"link": "duplicate", "status": "superseded", "replaced_by": kept["id"], "group_id": kept["group_id"]}
-        row |= {"is_head": False, "version_no": None, "confidence": confidence}
-        return row
-
-    def _extend(self, row: dict[str, Any], kept: dict[str, Any], confidence: float) -> dict[str, Any]:
-        row["confidence"] = confidence
-        self._into(row, kept["group_id"])
-        return row
-
-    def _derive(self, row: dict[str, Any], kept: dict[str, Any], confidence: float) -> dict[str, Any] | None:
-        """Link the younger to the version of the other at that time; None if it has a source already."""
-        chain = self.chains[kept["group_id"]]
-        older = [key for key in chain if _age(self.rows[key]) < _age(row)]
-        made, source = (row, older[-1]) if older else (self.rows[chain[0]], row["id"])
-        if made["derived_from"] is not None:
-            return None
-        made |= {"derived_from": source, "confidence": confidence, "link": "derivative"}
-        return made
-
-    def _decide(
-        self, subject: dict[str, Any], new: str, other: str, pair: dict[str, Any], settings: ArtifactSettings
-    ) -> None:
-        action = f"link_{pair['relation']}"
-        measures = {name: round(float(pair[name]), 4) for name in (*WEIGHTS, "confidence")}
-        limits = {
-            "link_confidence": settings.link_confidence,
-            "text_dedup": settings.text_dedup,
-            "title_jaccard_from": SAME_TITLE,
-        }
-        marks = {"is_same_file": pair["is_same_file"], "guard": pair["changed"]}
-        model = pair.get("model", "")
-        self.decisions.append(
-            decision(
-                action,
-                subject["id"],
-                sorted({new, other}),
-                [subject["id"]],
-                self._reason(other if subject["id"] == new else new, pair),
-                self.now,
-                {**measures, **limits, **{key: value for key, value in marks.items() if value}},
-                decided_by="model" if model else "rule",
-                model=model,
-                key=(new, other),
-            )
-        )
-
-    def _reason(self, other: str, pair: dict[str, Any]) -> str:
-        title, sure = self.rows[other]["title"], f"confidence {pair['confidence']:.2f}"
-        if pair["relation"] == "duplicate":
-            return f"Its text repeats {title!r}: {pair['shingle_jaccard']:.0%} of the runs of five words are the same."
-        if pair["relation"] == "derivative":
-            return f"It was made from {title!r} ({sure})."
-        how = "read from the same file" if pair["is_same_file"] and "model" not in pair else sure
-        return f"It is another version of {title!r} ({how})."
-
-    def plan(self) -> ArtifactPlan:
-        changed = [row for key, row in self.rows.items() if row != self.before.get(key)]
-        schema = {name: ARTIFACTS[name] for name in ("id", *LINKED)}
-        rows = [{name: row[name] for name in schema} for row in changed]
-        decisions = decision_frame(self.decisions)
-        return ArtifactPlan(pl.DataFrame(rows, schema=dict(schema)), decisions)

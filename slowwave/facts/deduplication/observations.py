@@ -51,6 +51,8 @@ def similar_observations(
     `rows` have `id`, `owner` (the id of its entity) and `text`, those from `first_new` on are new; `vectors` are unit
     rows in the same order. A new one without a vector (zero row) is like none.
     """
+    if first_new == 0 and len(rows) < 2:
+        return frames.empty(ALIKE)
     thresholds = SimilarityThresholds.of(settings or EvaluateSettings())
     found = pl.concat(
         [
@@ -75,30 +77,18 @@ def screen(texts: Sequence[str], known: Collection[str]) -> pl.DataFrame:
     """
     plain = pl.Series([" ".join(readable(text).split()) for text in texts], dtype=pl.String)
     clean, kinds = redact_all(plain)
-    too_long = pl.lit(f"It is longer than {MAX_STATEMENT_BYTES} bytes: say it in several, or ingest it as a document.")
-    rows = pl.DataFrame(
-        {
-            "content": clean,
-            "has_secret": kinds.list.len() > 0,
-            "order": injection_reasons(clean),
-            "is_empty": only_acknowledges(clean),
-        }
-    )
-    rows = rows.with_columns(
-        reason=pl.when(pl.col("content") == "")
-        .then(pl.lit("It is empty."))
-        .when(pl.col("content").str.len_bytes() > MAX_STATEMENT_BYTES)
-        .then(too_long)
-        .when("is_empty")
-        .then(pl.lit(_TELLS_NOTHING))
-        .otherwise("order")
-    )
-    repeats = pl.col("content").is_in(list(known)) | ~pl.col("content").is_first_distinct()
-    outcome = pl.when(pl.col("reason").is_not_null()).then(pl.lit("refused"))
-    return rows.select(
-        "content", outcome.when(repeats).then(pl.lit("known")).otherwise(pl.lit("new")).alias("outcome"),
-        "reason", "has_secret",
-    ).cast(pl.Schema(SCREENED))  # fmt: skip
+    rows, seen = [], {*known}
+    judged = zip(clean, kinds, injection_reasons(clean), only_acknowledges(clean), strict=True)
+    for content, found, order, is_empty in judged:
+        reason = _TELLS_NOTHING if is_empty else order
+        if len(content.encode()) > MAX_STATEMENT_BYTES:
+            reason = f"It is longer than {MAX_STATEMENT_BYTES} bytes: say it in several, or ingest it as a document."
+        elif not content:
+            reason = "It is empty."
+        outcome = "refused" if reason else "known" if content in seen else "new"
+        seen.add(content)
+        rows.append((content, outcome, reason, len(found) > 0))
+    return pl.DataFrame(rows, schema=dict(SCREENED), orient="row")
 
 
 def named_by(prefix: str, ids: Collection[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Literal
 
@@ -253,7 +253,8 @@ class JudgedPair:
     """A pair of facts in message order, with the result of the question about it.
 
     Either a `verdict` (for `same` with the sentence to keep, 1 or 2); or an `error`, if the answer was not usable; or
-    neither, if the budget was spent before the question.
+    neither, if the budget was spent before the question. `with_merges` adds `duplicate` and `representative` of a pair
+    that is one, or the `guard` that prevents the merge.
     """
 
     first: str
@@ -261,6 +262,9 @@ class JudgedPair:
     verdict: str = ""
     keep: int = 1
     error: str = ""
+    duplicate: str = ""
+    representative: str = ""
+    guard: str = ""
 
     @property
     def ids(self) -> tuple[str, str]:
@@ -268,38 +272,26 @@ class JudgedPair:
         return min(self.first, self.second), max(self.first, self.second)
 
 
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """A pair with the verdict `same`: duplicate and representative, or the guard that prevents the merge."""
-
-    judged: JudgedPair
-    duplicate: str = ""
-    representative: str = ""
-    guard: str = ""
-
-
-def allowed_merges(judged: Sequence[JudgedPair], facts: pl.DataFrame) -> tuple[Merge, ...]:
-    """A merge for each pair with the verdict `same`, in their order. `facts` are FACTS with both sides.
+def with_merges(judged: Sequence[JudgedPair], facts: pl.DataFrame) -> tuple[JudgedPair, ...]:
+    """The pairs, those with the verdict `same` with their merge. `facts` are FACTS with both sides.
 
     The sentence that the model keeps is the representative, unless rank forbids it or the other one's words would be
     lost; then it is the other one. If both ways are forbidden, both facts stay.
     """
-    same = [each for each in judged if each.verdict == SAME]
     ways = [
         (row, turn, *((each.second, each.first) if (each.keep == 1) == (turn == 0) else (each.first, each.second)))
-        for row, each in enumerate(same)
+        for row, each in enumerate(judged)
         for turn in (0, 1)
+        if each.verdict == SAME
     ]
-    read = _guarded(pl.DataFrame(ways, schema=_WAYS, orient="row"), facts)
-    open_ = read.filter(pl.col("guard").is_null()).unique("pair", keep="first")
-    chosen = {
-        pair: (duplicate, representative)
-        for pair, duplicate, representative in open_.select("pair", "loser", "winner").iter_rows()
-    }
-    guards = dict(read.filter(pl.col("turn") == 0).select("pair", "guard").iter_rows())
-    return tuple(
-        Merge(each, *chosen[row]) if row in chosen else Merge(each, guard=guards[row]) for row, each in enumerate(same)
-    )
+    merged = list(judged)
+    read = _guarded(pl.DataFrame(ways, schema=_WAYS, orient="row"), facts).sort("pair", "turn", descending=True)
+    for row, turn, duplicate, representative, guard in read.iter_rows():  # the first way last
+        if guard is None:
+            merged[row] = replace(judged[row], duplicate=duplicate, representative=representative)
+        elif turn == 0 and not merged[row].representative:
+            merged[row] = replace(judged[row], guard=guard)
+    return tuple(merged)
 
 
 def _guarded(ways: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:

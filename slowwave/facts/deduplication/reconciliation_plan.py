@@ -35,7 +35,7 @@ from .merged_facts import (
     merge_clusters,
     merged_facts,
 )
-from .pairs_for_a_model import CONTRADICTS, CORRECTS, UPDATES, JudgedPair, Merge, allowed_merges
+from .pairs_for_a_model import CONTRADICTS, CORRECTS, UPDATES, JudgedPair, with_merges
 
 # What follows from the verdicts of a model about pairs (S1-13, S2-14, S2-58): facts that newer ones update or correct
 # end, contradictions stay, and each pair has an outcome.
@@ -56,15 +56,6 @@ class Endings:
     marks: pl.DataFrame
     decisions: tuple[Row, ...]
     clashes: frozenset[tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """The answers of a model about pairs: all verdicts, the merges among them, and the facts that they end."""
-
-    judged: tuple[JudgedPair, ...]
-    same: tuple[Merge, ...]
-    ended: Endings
 
 
 def end_by_verdicts(
@@ -118,21 +109,26 @@ def pair_rows(
     candidates: CandidateSet,
     merges: Merges,
     done: ClusterMerge,
-    answers: Settled,
+    judged: Sequence[JudgedPair],
+    ended: Endings,
     settings: MergeSettings,
     prompt_version: str,
     now: datetime,
 ) -> pl.DataFrame:
     """PAIR_DECISIONS that are new or change: verdicts, failures, and, without a model, pairs that wait for one."""
     measured = _measures(candidates, merges)
-    judged = _judged_pairs(candidates, answers).join(measured, on=["a_id", "b_id"], how="left")
-    judged = judged.with_columns(decided_by=pl.lit("model"), prompt_version=pl.lit(prompt_version))
-    left = pl.DataFrame(schema=judged.schema) if prompt_version else _waiting_pairs(candidates, merges, done, settings)
+    answered = _judged_pairs(candidates, judged, ended).join(measured, on=["a_id", "b_id"], how="left")
+    answered = answered.with_columns(decided_by=pl.lit("model"), prompt_version=pl.lit(prompt_version))
+    left = (
+        pl.DataFrame(schema=answered.schema) if prompt_version else _waiting_pairs(candidates, merges, done, settings)
+    )
     known = candidates.decided.filter(is_redundancy())
-    fresh = frames.conform(left, judged.schema).join(known, on=["a_id", "b_id"], how="anti")
-    rest = known.join(judged, on=["a_id", "b_id"], how="anti")
+    fresh = frames.conform(left, answered.schema).join(known, on=["a_id", "b_id"], how="anti")
+    rest = known.join(answered, on=["a_id", "b_id"], how="anti")
     settled = _no_longer_pending(rest, done)
-    rows = pl.concat([part.select(*judged.columns) for part in (judged, fresh, settled)]).sort("a_id", "b_id", "kind")
+    rows = pl.concat([part.select(*answered.columns) for part in (answered, fresh, settled)]).sort(
+        "a_id", "b_id", "kind"
+    )
     stamped = frames.with_ids(rows, "pd", "a_id", "b_id", "kind").with_columns(at=pl.lit(now, dtype=frames.TIME))
     return frames.conform(stamped, frames.PAIR_DECISIONS).select(*frames.PAIR_DECISIONS)
 
@@ -146,19 +142,18 @@ def _measures(candidates: CandidateSet, merges: Merges) -> pl.DataFrame:
     return pairs.join(merges.undecided.select("a_id", "b_id", "guard"), on=["a_id", "b_id"], how="left")
 
 
-def _judged_pairs(candidates: CandidateSet, answers: Settled) -> pl.DataFrame:
+def _judged_pairs(candidates: CandidateSet, judged: Sequence[JudgedPair], ended: Endings) -> pl.DataFrame:
     """(a_id, b_id, kind, outcome) of the pairs with an answer.
 
     A contradiction waits until something settles it; one that a rule left open is settled by a verdict.
     """
-    merged = {each.judged.ids for each in answers.same if each.representative}
-    closed = set(answers.ended.supersessions.facts["id"])
-    rows: dict[tuple[str, str, str], str] = {(*pair, CONFLICT): PENDING for pair in answers.ended.clashes}
+    closed = set(ended.supersessions.facts["id"])
+    rows: dict[tuple[str, str, str], str] = {(*pair, CONFLICT): PENDING for pair in ended.clashes}
     flagged = candidates.decided.filter(kind=CONFLICT, outcome=PENDING)
     open_ = set(flagged.select("a_id", "b_id").iter_rows())
-    for each in answers.judged:
+    for each in judged:
         if each.verdict:
-            outcome = SUPERSEDE if each.ids in merged or closed & {*each.ids} else KEEP_ALL
+            outcome = SUPERSEDE if each.representative or closed & {*each.ids} else KEEP_ALL
             rows[*each.ids, "redundant"] = outcome
             if each.ids in open_:
                 rows.setdefault((*each.ids, CONFLICT), outcome)
@@ -203,7 +198,8 @@ _SAME = "A model says that they say the same."
 def decisions_of(
     done: ClusterMerge,
     merges: Merges,
-    answers: Settled,
+    judged: Sequence[JudgedPair],
+    ended: Endings,
     settings: MergeSettings,
     prompt_version: str,
     model: str,
@@ -214,24 +210,21 @@ def decisions_of(
     by_model = partial(decision, now=now, decided_by="model", model=model)
     seen: dict[str, object] = {"prompt_version": prompt_version}
     rows: list[Row] = _merged(done, merges, settings, now)
-    for each in answers.same:
-        both = [each.judged.first, each.judged.second]
-        stays, goes = each.representative, each.duplicate
+    for each in judged:
+        both, goes, stays = [each.first, each.second], each.duplicate, each.representative
         if done.how.get(goes) == CONSOLIDATED and done.steps[goes] == stays:
             rows.append(by_model("absorb", stays, [stays, goes], [stays, goes], _SAME, measures=seen))
         if each.guard:
             reason = f"A model says that they say the same, but a guard keeps them apart ({each.guard})."
             rows.append(by_model("keep", both[0], both, [], reason, measures=seen))
-    for pair in answers.judged:
-        if pair.error:
-            tried = done.facts.filter(pl.col("id").is_in(pair.ids))["consolidation_attempts"].fill_null(0).max()
+        if each.error:
+            tried = done.facts.filter(pl.col("id").is_in(each.ids))["consolidation_attempts"].fill_null(0).max()
             counted = {"attempts": 1 + int(str(tried or 0)), "max_attempts": MAX_ATTEMPTS}
-            reason = f"No usable answer: {pair.error}"[:MAX_REASON]
-            both = [pair.first, pair.second]
-            rows.append(by_model("fail", pair.first, both, [], reason, measures=counted | seen))
+            reason = f"No usable answer: {each.error}"[:MAX_REASON]
+            rows.append(by_model("fail", both[0], both, [], reason, measures=counted | seen))
     made = decision_frame(rows).unique("id", keep="last", maintain_order=True)
-    ended = decision_frame(answers.ended.decisions).unique("id", keep="first", maintain_order=True)
-    return pl.concat([made, ended])
+    closed = decision_frame(ended.decisions).unique("id", keep="first", maintain_order=True)
+    return pl.concat([made, closed])
 
 
 def _merged(done: ClusterMerge, merges: Merges, settings: MergeSettings, now: datetime) -> list[Row]:
@@ -317,10 +310,10 @@ def plan_reconciliation(
     live = candidates.facts.filter(is_live(now))
     there, candidates = set(live["id"]), replace(candidates, facts=live)
     judged = tuple(each if there.issuperset(each.ids) else JudgedPair(each.first, each.second) for each in judged)
-    same = allowed_merges(judged, live)
-    done = merge_clusters(live, merges, [(each.duplicate, each.representative) for each in same if each.representative])
+    judged = with_merges(judged, live)
+    same = [(each.duplicate, each.representative) for each in judged if each.representative]
+    done = merge_clusters(live, merges, same)
     ended = end_by_verdicts(judged, done.roots(), near, model, now)
-    answers = Settled(judged, same, ended)
     facts = merged_facts(done, evidence, now)
     if marks:
         facts = _marked(facts, candidates, done, judged, now)
@@ -334,8 +327,8 @@ def plan_reconciliation(
         evidence_of(done, evidence),
         pl.concat([lineage_of(done).select(*frames.LINEAGE), ended.supersessions.lineage.select(*frames.LINEAGE)]),
         aspects_of(done, aspects),
-        pair_rows(candidates, merges, done, answers, settings, prompt_version, now),
-        decisions_of(done, merges, answers, settings, prompt_version, model, now),
+        pair_rows(candidates, merges, done, judged, ended, settings, prompt_version, now),
+        decisions_of(done, merges, judged, ended, settings, prompt_version, model, now),
         len(candidates.seeds()),
     )
 

@@ -7,18 +7,18 @@ over (T10, T21) or excludes it (`conflicts`), the claim is not weaker (S1-22), a
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import cache
 
 import polars as pl
 
 from slowwave.common import frames
 from slowwave.common.decisions import Row, decision, decision_frame
 from slowwave.common.settings import EvaluateSettings, ReviseSettings
-from slowwave.common.text import timed_id
 from slowwave.common.validity import is_live
 from slowwave.facts import aspects
 
-from .candidates import DIRECTIVES, MESSAGES
+from .candidates import DIRECTIVES
 from .conflicts import find_implicit_conflicts, find_revisions, flag_doubts, settle_flags
 from .late_arrivals import (
     changed_supersessions,
@@ -42,6 +42,7 @@ from .late_arrivals import (
 from .mutual_exclusion import MutualExclusion, names_of, single_valued
 from .repetition import (
     DUPLICATES,
+    FLAGS,
     NEIGHBOURS,
     OPTIONS,
     evidence_rows,
@@ -69,38 +70,29 @@ def decision_rows(
     now: datetime,
 ) -> pl.DataFrame:
     """DECISIONS: one row per candidate and per fact that was closed or kept, with measures and reason."""
-    alone = pl.lit("It was accepted and no other fact says the same.")
-    beside = pl.format("It was accepted and looks like {}: both are kept.", "similar_to_id")
-    created = staying.select("id", "confidence").join(flags, on="id", maintain_order="left")
-    created = created.select(
-        action=pl.lit("create"),
-        subject_id="id",
-        ids_in=pl.concat_list("similar_to_id", "related_id").list.drop_nulls(),
-        ids_out=pl.concat_list("id"),
-        measures=pl.struct(
-            "confidence", pl.lit(settings.flag_cosine).alias("flag_cosine"), cosine="similarity_score"
-        ).struct.json_encode(),
-        reason=pl.when(pl.col("similar_to_id").is_null()).then(alone).otherwise(beside),
-    )
-    again = pl.when(pl.col("stage") == "text").then(pl.lit("The same words again."))
-    reasserted = duplicates.select(
-        action=pl.lit("reassert"),
-        subject_id="target_id",
-        ids_in=pl.concat_list("id"),
-        ids_out=pl.concat_list("target_id"),
-        measures=pl.struct(
-            "cosine", pl.lit(settings.reassert_cosine).alias("reassert_cosine"), "stage"
-        ).struct.json_encode(),
-        reason=again.when(pl.col("stage") == "stated")
-        .then(pl.lit("It is said to repeat it, and neither a denial nor a number speaks against it."))
-        .otherwise(pl.lit("The same in other words, and every guard agrees.")),
-    )
-    by_rule = pl.concat([created, reasserted])
-    keys = by_rule.select("action", "subject_id", "ids_in").iter_rows()
-    ids = pl.Series("id", [timed_id("d", now, *key) for key in keys], dtype=pl.String)
-    stamped = by_rule.with_columns(ids, decided_by=pl.lit("rule"), at=frames.moment(now))
-    rows = pl.concat([frames.conform(stamped, frames.DECISIONS).select(*frames.DECISIONS), decision_frame(decisions)])
-    return rows.unique("id", keep="first", maintain_order=True)  # a directive and a conflict may have refused the same
+    marks = {id_: near for id_, *near in frames.rows_of(flags, "id", *FLAGS[1:])}
+    rows = []
+    for id_, confidence in frames.rows_of(staying, "id", "confidence"):
+        similar, cosine, related = marks[id_]
+        beside = f"It was accepted and looks like {similar}: both are kept."
+        reason = beside if similar else "It was accepted and no other fact says the same."
+        measures = {"confidence": confidence, "flag_cosine": settings.flag_cosine, "cosine": cosine}
+        near = [each for each in (similar, related) if each is not None]
+        rows.append(decision("create", id_, near, [id_], reason, now, measures))
+    for id_, target, stage, cosine in frames.rows_of(duplicates, *DUPLICATES):
+        measures = {"cosine": cosine, "reassert_cosine": settings.reassert_cosine, "stage": stage}
+        rows.append(decision("reassert", target, [id_], [target], _SAME.get(stage, _SAME[""]), now, measures))
+    first = dict[object, Row]()
+    for row in (*rows, *decisions):  # a directive and a conflict may have refused the same
+        first.setdefault(row["id"], row)
+    return decision_frame(first.values())
+
+
+_SAME = {
+    "text": "The same words again.",
+    "stated": "It is said to repeat it, and neither a denial nor a number speaks against it.",
+    "": "The same in other words, and every guard agrees.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +180,8 @@ def plan_application(
     revise = revise or ReviseSettings()
     others = known_facts(near, now)
     undecided = _undecided(passed, near.facts, messages)
-    past, fresh = undecided.filter(is_past(now)), undecided.filter(~is_past(now))
+    is_over = pl.Series([end is not None and end <= now for end in undecided["valid_to"]], dtype=pl.Boolean)
+    past, fresh = undecided.filter(is_over), undecided.filter(~is_over)
     single = single_valued(fresh["predicate"], near.predicates)
     if past.is_empty():
         pairs = pairs_of(fresh, others, near.neighbours)
@@ -349,7 +342,7 @@ def _merge_and_close(
 ) -> _Outcome:
     """Find duplicates, then close facts; repeat while a closing ends a fact that a later candidate repeats."""
     names = names_of(near.entities, near.aliases)
-    types = dict(near.entities.select("id", "entity_type").iter_rows())
+    types = dict(frames.rows_of(near.entities, "id", "entity_type"))
     ordered = directives_of(directives, fresh)
     stated, unlike = stated_duplicates(fresh, known, ordered.filter(pl.col("action") == REPEAT))
     speakers = directive_facts(near.facts, near.directives, times_of(near.evidence, messages))
@@ -417,27 +410,30 @@ def directives_of(directives: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame
 
 def _undecided(passed: pl.DataFrame, known: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
     """Candidates without a decision in message order, with said_at, place and the comparison keys."""
-    decided = known.filter(pl.col("status") != "candidate")
-    times = frames.conform(messages, MESSAGES).select(message_id="id", said_at="occurred_at").unique("message_id")
-    fresh = (
-        passed.filter(pl.col("status") == "candidate")
-        .unique("id", keep="first", maintain_order=True)
-        .join(decided, on="id", how="anti", maintain_order="left")
-        .join(times, on="message_id", how="left", maintain_order="left")
-        .with_columns(said_at=pl.coalesce("said_at", "valid_from"))
-        .with_columns(first_at="said_at")
-    )
-    return with_keys(in_message_order(fresh))
+    settled = {id_ for id_, status in frames.rows_of(known, "id", "status") if status != "candidate"}
+    times = dict(frames.rows_of(messages, "id", "occurred_at"))
+    kept, said_at = [], []
+    for place, (id_, status, message, start) in enumerate(frames.rows_of(passed, *_OWN)):
+        if status == "candidate" and id_ not in settled:
+            settled.add(id_)
+            kept.append(place)
+            said_at.append(times.get(message) or start)
+    at = pl.Series("said_at", said_at, frames.TIME)
+    return with_keys(in_message_order(passed[kept].with_columns(at, at.alias("first_at"))))
 
 
 def known_facts(near: Surroundings, now: datetime) -> pl.DataFrame:
     """Active and superseded facts with said_at, first_at (latest, earliest evidence), place -1 and comparison keys."""
     if near.facts.is_empty():
-        near = replace(near, facts=frames.empty(frames.FACTS))
+        return _nothing_known()
     at = pl.col("occurred_at")
     times = near.evidence.group_by(id="fact_id").agg(said_at=at.max(), first_at=at.min())
     facts = frames.conform(near.facts, frames.FACTS).unique("id", keep="first", maintain_order=True)
     facts = facts.filter(pl.col("status").is_in(["active", "superseded"]))
+    return _with_times(facts, times, now)
+
+
+def _with_times(facts: pl.DataFrame, times: pl.DataFrame, now: datetime) -> pl.DataFrame:
     return with_keys(
         facts.join(times, on="id", how="left", maintain_order="left").with_columns(
             said_at=pl.coalesce("said_at", "valid_from"),
@@ -450,23 +446,41 @@ def known_facts(near: Surroundings, now: datetime) -> pl.DataFrame:
     )
 
 
+@cache
+def _nothing_known() -> pl.DataFrame:
+    times = pl.DataFrame(schema={"id": pl.String(), "said_at": frames.TIME, "first_at": frames.TIME})
+    return _with_times(frames.empty(frames.FACTS), times, datetime.min.replace(tzinfo=UTC))
+
+
+_OWN = ("id", "status", "message_id", "valid_from")
+
+
 def _decided(fresh: pl.DataFrame, duplicates: pl.DataFrame, flags: pl.DataFrame) -> pl.DataFrame:
     """The candidates with their new status and similar facts, without the columns of this rule."""
-    own = ["said_at", "first_at", "place", "object_key", "day", "segment"]
-    marks = ["similar_to_id", "similarity_score", "related_id"]
-    rows = fresh.drop(own).drop(marks, strict=False)
-    rows = rows.join(
-        duplicates.select("id", repeated="target_id", how="cosine"), on="id", how="left", maintain_order="left"
-    )
-    rows = rows.join(flags, on="id", how="left", maintain_order="left")
-    is_repeat = pl.col("repeated").is_not_null()
-    return rows.with_columns(
-        status=pl.when(is_repeat).then(pl.lit("rejected")).otherwise(pl.lit("active")),
-        status_reason=pl.when(is_repeat).then(pl.lit("repeats ") + pl.col("repeated")).otherwise(pl.lit("applied")),
-        similar_to_id=pl.coalesce("repeated", "similar_to_id"),
-        similarity_score=pl.coalesce("how", "similarity_score"),
-        similarity_flag=~is_repeat & pl.col("similar_to_id").is_not_null(),
-    ).drop("repeated", "how")
+    repeated = {id_: same for id_, *same in frames.rows_of(duplicates, "id", "target_id", "cosine")}
+    marks = {id_: near for id_, *near in frames.rows_of(flags, "id", *FLAGS[1:])}
+    rows = []
+    for id_ in fresh["id"]:
+        similar, score, related = marks.get(id_, (None, None, None))
+        if id_ in repeated:
+            target, cosine = repeated[id_]
+            score = score if cosine is None else cosine
+            rows.append(("rejected", f"repeats {target}", target, score, False, related))
+        else:
+            rows.append(("active", "applied", similar, score, similar is not None, related))
+    decided = pl.DataFrame(rows, schema=_DECISION, orient="row")
+    own = {"said_at", "first_at", "place", "object_key", "day", "segment", *_DECISION}
+    return pl.DataFrame([*(each for each in fresh.get_columns() if each.name not in own), *decided.get_columns()])
+
+
+_DECISION = {
+    "status": pl.String(),
+    "status_reason": pl.String(),
+    "similar_to_id": pl.String(),
+    "similarity_score": pl.Float64(),
+    "similarity_flag": pl.Boolean(),
+    "related_id": pl.String(),
+}
 
 
 def with_supersessions(facts: pl.DataFrame, supersessions: Supersessions) -> pl.DataFrame:
@@ -496,15 +510,16 @@ def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
 
 def with_types(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
     """The facts with subject_type and object_type, for the classifier of aspects."""
-    types = entities.select("id", "entity_type").unique("id")
-    for end in ("subject", "object"):
-        named = types.rename({"id": f"{end}_id", "entity_type": f"{end}_type"})
-        facts = facts.join(named, on=f"{end}_id", how="left", maintain_order="left")
-    return facts
+    types = dict(frames.rows_of(entities, "id", "entity_type"))
+    ends = (
+        pl.Series(f"{end}_type", [types.get(id_) for id_ in facts[f"{end}_id"]], pl.String)
+        for end in ("subject", "object")
+    )
+    return facts.with_columns(*ends)
 
 
 def _applied(batches: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
     """The batches of these candidates, with state `applied`."""
-    return batches.filter(pl.col("id").is_in(fresh["patch_batch_id"].unique().to_list())).with_columns(
-        state=pl.lit("applied")
-    )
+    theirs = set(fresh["patch_batch_id"])
+    own = batches.filter(pl.Series([id_ in theirs for id_ in batches["id"]], dtype=pl.Boolean))
+    return own.with_columns(state=pl.lit("applied"))

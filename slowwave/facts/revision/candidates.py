@@ -6,9 +6,13 @@ one a fact.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import isnan
+from typing import Any, TypeAlias
 
 import polars as pl
 
@@ -28,9 +32,11 @@ MAX_STATEMENT_BYTES = 2048
 MAX_QUOTE = 500
 MISSING_CONFIDENCE = 0.8
 """Taken where the extractor gives none (S2-18)."""
-_NEGATION = (
+_NEGATION = re.compile(
     r"\b(?:" + "|".join(POLARITY[name] for name in ("no longer", "used to", "not", "never", "no", "stop")) + r")\b"
 )
+_WORD = re.compile(r"\w+")
+_EARLIER_CLAUSE = re.compile(r"(?s)^.*(?:[;.!?]|\b(?:and|but|so)) ((?:i|we|he|she|they|my|our|his|her|their)\b)")
 _STATED_BY = ("user", "person")
 _BEGINNINGS = frozenset({"joined", "moved_to", "replaces"})
 
@@ -64,16 +70,6 @@ CLAIMS: frames.Schema = {
     "resolves": pl.List(RESOLVES),
     "by_model": pl.Boolean(),
 }
-TIMES: frames.Schema = {
-    "valid_from": frames.TIME,
-    "valid_to": frames.TIME,
-    "event_at": frames.TIME,
-    "event_until": frames.TIME,
-    "event_precision": pl.String(),
-    "date_is_disputed": pl.Boolean(),
-    "certainty": pl.Float64(),
-    "impossible": pl.String(),
-}
 MESSAGES: frames.Schema = {
     "id": pl.String(),
     "conversation_id": pl.String(),
@@ -93,6 +89,12 @@ DIRECTIVES: frames.Schema = {
     "reason": pl.String(),
 }
 
+Row: TypeAlias = dict[str, Any]
+_ROWS = {
+    **frames.FACTS,
+    **dict.fromkeys(("content", "subject_type", "object_type"), pl.String()),
+    "aspects": frames.TEXTS,
+}
 SUPPORT: frames.Schema = {**frames.FACT_EVIDENCE, "statement": pl.String()}
 """Evidence of a candidate with its statement; the quotes are still to be taken from the messages."""
 
@@ -130,173 +132,180 @@ def build_candidates(
     A claim is dropped and counted if its message is missing or over the limit, if its subject is no entity, or if it
     repeats an earlier one word for word (its general words are kept); an object that is no entity is kept as text.
     """
-    texts = frames.conform(messages, MESSAGES).select(*MESSAGES).rename({"id": "message_id"})
-    numbered = pl.int_range(pl.len()).over("window")
-    taken = frames.conform(claims, CLAIMS).select(*CLAIMS, claim=numbered)
-    limited = taken.filter(pl.int_range(pl.len()).over("message_id") < settings.max_facts_per_message)
-    placed = limited.join(texts, on="message_id", how="inner", maintain_order="left")
-    linked = _with_mentions(_linked(placed, names).filter(pl.col("subject_id").is_not_null()), names)
-    relations = predicates.canonicalise(linked["relation"], learned)
-    tagging, facts = _facts(linked, relations, now)
-    facts = _with_batches(facts.with_columns(terms_of(facts, names, aliases)), origin)
-    unique = facts.unique("id", keep="first", maintain_order=True)
-    if len(unique) < len(facts):
+    said = {row["id"]: row for row in frames.conform(messages, MESSAGES).select(*MESSAGES).iter_rows(named=True)}
+    taken = frames.conform(claims, CLAIMS).select(*CLAIMS).to_dicts()
+    limited = _limited(taken, settings.max_facts_per_message)
+    placed = [(claim, said[claim["message_id"]]) for claim in limited if claim["message_id"] in said]
+    meant = _Names(names)
+    linked = [row for claim, message in placed if (row := meant.linked(claim, message)) is not None]
+    relations = predicates.canonicalise(pl.Series([row["relation"] for row in linked], dtype=pl.String), learned)
+    canonical = dict(frames.rows_of(relations, "raw", "canonical"))
+    rows = [_fact(row, canonical.get(row["relation"]), now) for row in linked]
+    _put_into_batches(rows, origin)
+    facts = pl.DataFrame(rows, schema=_ROWS)
+    tagging = aspects.merge(facts["aspects"], aspects.classify(facts))
+    facts = facts.with_columns(quotes(facts), tagging.slugs.alias("aspect_slugs"), terms_of(facts, names, aliases))
+    first: dict[str, Row] = {}
+    for row in rows:
+        first.setdefault(row["id"], row)
+    kept = list(first.values())
+    if len(kept) < len(rows):
         again = facts.filter(pl.col("id").is_duplicated())
-        unique = unique.update(joined_words(again, unique), on="id")
+        facts = facts.unique("id", keep="first", maintain_order=True)
+        facts = facts.update(joined_words(again, facts), on="id")
     dropped = {
-        "over_limit": taken.height - limited.height,
-        "no_message": limited.height - placed.height,
-        "no_subject": placed.height - linked.height,
-        "repeated": facts.height - unique.height,
+        "over_limit": len(taken) - len(limited),
+        "no_message": len(limited) - len(placed),
+        "no_subject": len(placed) - len(linked),
+        "repeated": len(rows) - len(kept),
         "unknown_aspects": tagging.unknown,
-        "impossible_dates": int(facts["impossible"].count()),
+        "impossible_dates": sum(row["impossible"] is not None for row in rows),
     }
-    rows = frames.conform(unique, frames.FACTS).select(*frames.FACTS)
-    between = linked.filter(pl.col("kind").ne_missing("observation"))["relation"].unique()
-    named = relations.filter(pl.col("raw").is_in(between.implode()))
-    unmapped = tuple(predicates.unmapped(named))
-    return Candidates(rows, _directives(unique), _batches(unique, origin), unmapped, dropped, _support(unique, texts))
+    between = {row["relation"] for row in linked if row["kind"] != "observation"}
+    unmapped = predicates.unmapped(relations.filter(pl.col("raw").is_in(list(between)))) if between else ()
+    return Candidates(
+        facts.select(*frames.FACTS),
+        _directives(kept),
+        _batches(kept, origin),
+        tuple(unmapped),
+        dropped,
+        _support(kept, said),
+    )
 
 
-def _support(facts: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
+def _limited(claims: Sequence[Row], most: int) -> list[Row]:
+    """At most so many claims of a message, each with its place among those of its window."""
+    of_window, of_message = Counter[int](), Counter[str]()
+    limited = []
+    for claim in claims:
+        if of_message[claim["message_id"]] < most:
+            limited.append({**claim, "claim": of_window[claim["window"]]})
+        of_window[claim["window"]] += 1
+        of_message[claim["message_id"]] += 1
+    return limited
+
+
+class _Names:
+    """The entities that names mean in their window."""
+
+    def __init__(self, names: pl.DataFrame) -> None:
+        columns = ("window", "canonical_name", "entity_id", "entity_type")
+        rows = names.select(columns).iter_rows()
+        self._known = {(window, name): entity for window, name, *entity in rows}
+        self._canonical: dict[str, str] = {}
+
+    def of(self, window: int, name: str | None) -> tuple[str | None, str | None]:
+        """The id and the type of an entity, each None if the name means none."""
+        if name is None:
+            return None, None
+        canonical = self._canonical.get(name) or self._canonical.setdefault(name, normalise_name(name))
+        id_, kind = self._known.get((window, canonical), (None, None))
+        return id_, kind
+
+    def linked(self, claim: Row, message: Row) -> Row | None:
+        """A claim with its message and the entities that it is about; None if its subject is none.
+
+        Beside its ends it mentions further entities, each once.
+        """
+        window = claim["window"]
+        subject, subject_type = self.of(window, claim["subject"])
+        if subject is None:
+            return None
+        object_, object_type = self.of(window, claim["object"])
+        met = dict.fromkeys(self.of(window, name)[0] for name in claim["mentions"] or ())
+        ends = {"subject_id": subject, "subject_type": subject_type, "object_id": object_, "object_type": object_type}
+        mentions = [id_ for id_ in met if id_ not in (None, subject, object_)]
+        return {**message, **claim, **ends, "mentions": mentions}
+
+
+def _support(facts: Sequence[Row], said: Mapping[str, Row]) -> pl.DataFrame:
     """SUPPORT: the further messages that say a fact."""
-    if not facts["also"].count():
-        return frames.empty(SUPPORT)
-    more = facts.select("confidence", "statement", fact_id="id", message_id="also").explode("message_id")
-    more = more.drop_nulls("message_id")
-    rows = more.join(messages.select("message_id", "occurred_at"), on="message_id", maintain_order="left")
-    return frames.conform(frames.with_ids(rows, "v", "fact_id", "message_id"), SUPPORT).select(*SUPPORT)
+    rows = [
+        {
+            "id": row_id("v", fact["id"], message),
+            "fact_id": fact["id"],
+            "message_id": message,
+            "confidence": fact["confidence"],
+            "statement": fact["statement"],
+            "occurred_at": said[message]["occurred_at"],
+        }
+        for fact in facts
+        for message in fact["also"] or ()
+        if message in said
+    ]
+    return pl.DataFrame(rows, schema=dict(SUPPORT)) if rows else frames.empty(SUPPORT)
 
 
-def _linked(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    """Adds subject_id, subject_type, object_id, object_type, by the names of the claim's own window."""
-    mentioned = pl.concat([claims["subject"], claims["object"]]).drop_nulls().unique().to_list()
-    canonical = {name: normalise_name(name) for name in mentioned}
-    for end in ("subject", "object"):
-        known = names.select(
-            "window",
-            pl.col("canonical_name").alias("name"),
-            pl.col("entity_id").alias(f"{end}_id"),
-            pl.col("entity_type").alias(f"{end}_type"),
-        )
-        claims = claims.with_columns(name=pl.col(end).replace(canonical)).join(
-            known, on=["window", "name"], how="left", maintain_order="left"
-        )
-    return claims.drop("name")
+def _fact(row: Row, predicate: str | None, now: datetime) -> Row:
+    """A linked claim with all columns of a fact that follow from it."""
+    statement = cut_bytes(" ".join(readable(row["statement"] or "").split()), MAX_STATEMENT_BYTES)
+    object_ = (row["object"] or "").strip() or None
+    is_relation = row["kind"] != "observation" and object_ is not None
+    edge = (row["edge_type"] or "").strip().lower()
+    edge = EDGE_ALIASES.get(edge, edge)
+    times = _times(row, object_ or "", predicate or "", row["occurred_at"] or now)
+    # A model gives a relation only if it holds, or marks it as ended; for claims of rules the words decide.
+    is_denied = object_ is not None and (row["ended"] or not (row["by_model"] or _holds(statement, object_)))
+    confidence = row["confidence"]
+    if confidence is None or isnan(confidence):
+        confidence = MISSING_CONFIDENCE
+    parts = row["message_id"], row["subject_id"], predicate or "", row["object_id"] or object_, statement
+    return {
+        **row,
+        **times,
+        "id": timed_id("f", times["valid_from"], times["valid_from"], *parts),
+        "statement": statement,
+        "statement_hash": statement_hash(statement),
+        "object": object_,
+        "object_text": object_,
+        "kind": "relation" if is_relation else "observation",
+        "predicate_raw": row["relation"],
+        "predicate": predicate or "",
+        "edge_type": edge if edge in EDGE_TYPES else predicates.EDGE_TYPES.get(predicate or "", "semantic"),
+        "owner_entity_id": row["subject_id"],
+        "scope": row["scope"] or "global",
+        "polarity": "negated" if is_denied else "affirmed",
+        "status": "candidate",
+        "confidence": min(max(confidence, 0.0), 1.0),
+        "evidence_count": 1 + len(row["also"] or ()),
+        "entrenchment": "user_stated" if row["role"] in _STATED_BY else "system_inferred",
+        "pinned": False,
+        "similarity_flag": False,
+    }
 
 
-def _with_mentions(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    """The ids of the entities that each claim mentions beside its ends, in place of their names, each once."""
-    if not claims["mentions"].count():
-        return claims.with_columns(pl.col("mentions").fill_null([]))
-    numbered = claims.with_row_index("row")
-    each = numbered.select("row", "window", *_ENDS, name="mentions").explode("name").drop_nulls("name")
-    canonical = {name: normalise_name(name) for name in each["name"].unique()}
-    known = names.select("window", "entity_id", name="canonical_name")
-    met = each.with_columns(pl.col("name").replace(canonical)).join(known, on=["window", "name"], maintain_order="left")
-    further = met.filter(pl.all_horizontal(pl.col("entity_id").ne_missing(pl.col(end)) for end in _ENDS))
-    ids = further.group_by("row").agg(mentions=pl.col("entity_id").unique(maintain_order=True))
-    joined = numbered.drop("mentions").join(ids, on="row", how="left", maintain_order="left").drop("row")
-    return joined.with_columns(pl.col("mentions").fill_null([]))
-
-
-_ENDS = ("subject_id", "object_id")
-_EARLIER_CLAUSE = r"(?s)^.*(?:[;.!?]|\b(?:and|but|so)) ((?:i|we|he|she|they|my|our|his|her|their)\b)"
-
-
-def _deciding_part() -> pl.Expr:
-    """The words before the object, which may deny the relation; the whole statement if fewer than two stand before it.
+def _holds(statement: str, object_: str) -> bool:
+    """Whether no word before the object denies the relation, or in the statement if fewer than two stand before it.
 
     "Ana lives in vim, so show diffs and not mouse clicks" does not deny vim, and "I quit smoking and I work at Stena"
     not Stena: a clause with a subject of its own is not denied by the one before it. An observation is never negated:
     "Never deploy on Fridays" is true as a whole.
     """
-    straight = pl.col("statement").str.to_lowercase().str.replace_all("[’‘]", "'")
-    before = straight.str.splitn(pl.col("object").str.to_lowercase(), 2).struct.field("field_0")
-    has_words = before.str.count_matches(r"\w+") >= 2
-    of_clause = before.str.replace(_EARLIER_CLAUSE, "$1")
-    return pl.when((pl.col("object").fill_null("") != "") & has_words).then(of_clause).otherwise(straight)
+    straight = statement.lower().replace("’", "'").replace("‘", "'")
+    before = straight.partition(object_.lower())[0]
+    has_words = len(_WORD.findall(before)) >= 2
+    return not _NEGATION.search(_EARLIER_CLAUSE.sub(r"\1", before, count=1) if has_words else straight)
 
 
-def _facts(claims: pl.DataFrame, relations: pl.DataFrame, now: datetime) -> tuple[aspects.Tagging, pl.DataFrame]:
-    """The claims with all columns of a fact that follow from them."""
-    spoken = claims.join(
-        relations.rename({"raw": "relation", "canonical": "predicate"}),
-        on="relation",
-        how="left",
-        maintain_order="left",
-    )
-    spoken = spoken.with_columns(_cleaned(spoken["statement"]), object=pl.col("object").str.strip_chars())
-    edge = pl.col("edge_type").str.strip_chars().str.to_lowercase().replace(EDGE_ALIASES)
-    # A model gives a relation only if it holds, or marks it as ended; for claims of rules the words decide.
-    is_denied = (
-        pl.when(pl.col("by_model").fill_null(False)).then(False).otherwise(_deciding_part().str.contains(_NEGATION))
-    )
-    by_relation = pl.col("predicate").replace_strict(predicates.EDGE_TYPES, default="semantic")
-    has_object = pl.col("object").fill_null("") != ""
-    times = _times(spoken, now)
-    rows = spoken.with_columns(
-        times.drop("certainty"),
-        kind=pl.when((pl.col("kind") == "observation") | ~has_object)
-        .then(pl.lit("observation"))
-        .otherwise(pl.lit("relation")),
-        predicate_raw="relation",
-        predicate=pl.col("predicate").fill_null(""),
-        edge_type=pl.when(edge.is_in(EDGE_TYPES)).then(edge).otherwise(by_relation),
-        object_text=pl.when(has_object).then("object"),
-        owner_entity_id="subject_id",
-        scope=pl.col("scope").fill_null("global"),
-        polarity=pl.when(has_object & (pl.col("ended").fill_null(False) | is_denied))
-        .then(pl.lit("negated"))
-        .otherwise(pl.lit("affirmed")),
-        status=pl.lit("candidate"),
-        confidence=pl.col("confidence").fill_nan(None).fill_null(MISSING_CONFIDENCE).clip(0.0, 1.0)
-        * times["certainty"],
-        evidence_count=1 + pl.col("also").list.len().fill_null(0).cast(pl.Int64),
-        entrenchment=pl.when(pl.col("role").is_in(_STATED_BY))
-        .then(pl.lit("user_stated"))
-        .otherwise(pl.lit("system_inferred")),
-        pinned=pl.lit(False),
-        similarity_flag=pl.lit(False),
-    )
-    tagging = aspects.merge(rows["aspects"], aspects.classify(rows))
-    rows = rows.with_columns(quotes(rows), aspect_slugs=tagging.slugs)
-    identity = rows.select(
-        "valid_from", "message_id", "subject_id", "predicate", pl.coalesce("object_id", "object_text"), "statement"
-    )
-    ids = [timed_id("f", at, *parts) for at, *parts in identity.iter_rows()]
-    hashes = {text: statement_hash(text) for text in rows["statement"].unique()}
-    return tagging, rows.with_columns(
-        id=pl.Series(ids, dtype=pl.String),
-        statement_hash=pl.col("statement").replace_strict(hashes, return_dtype=pl.String),
-    )
-
-
-def _cleaned(statements: pl.Series) -> pl.Series:
-    clean = {
-        raw: cut_bytes(" ".join(readable(raw).split()), MAX_STATEMENT_BYTES) for raw in statements.drop_nulls().unique()
-    }
-    return statements.replace(clean).fill_null("").alias("statement")
-
-
-def _times(claims: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    """TIMES of the claims: validity, by default from the message time (S3-11), and the time of the event.
+def _times(row: Row, object_: str, predicate: str, at: datetime) -> Row:
+    """TIMES of a claim: validity, by default from the message time (S3-11), and the event's time.
 
     A future state holds from its date on ("starts at Acme in May"); any other plan holds from the message time. A
     sentence about the past stays true: only a relation may end before its message.
     """
-    columns = ("temporal_hint", "date", "time_kind", "object", "predicate")
-    rows = []
-    for *words, at in claims.select(*columns, at=pl.col("occurred_at").fill_null(now)).iter_rows():
-        hint, date, kind, object_, predicate = (word or "" for word in words)
-        is_state = bool(object_ and predicates.domain_of(predicate))
-        kind = kind or ("state" if is_state and predicate not in _BEGINNINGS else "")
-        times = resolve_times(hint, at, model_date=date, kind=kind) if hint or date else Times(at)
-        starts = times.event_at if is_state and times.kind == "plan" and times.event_at else times.valid_from
-        ends = times.valid_to if times.valid_to and (object_ or times.valid_to > at) else None
-        happens = (times.event_at, times.event_until, times.precision or None)
-        rows.append((starts, ends, *happens, times.is_disputed or None, times.certainty, times.reason or None))
-    return pl.DataFrame(rows, schema=dict(TIMES), orient="row")
+    hint, date, kind = row["temporal_hint"] or "", row["date"] or "", row["time_kind"] or ""
+    is_state = bool(object_ and predicates.domain_of(predicate))
+    kind = kind or ("state" if is_state and predicate not in _BEGINNINGS else "")
+    times = resolve_times(hint, at, model_date=date, kind=kind) if hint or date else Times(at)
+    return {
+        "valid_from": times.event_at if is_state and times.kind == "plan" and times.event_at else times.valid_from,
+        "valid_to": times.valid_to if times.valid_to and (object_ or times.valid_to > at) else None,
+        "event_at": times.event_at,
+        "event_until": times.event_until,
+        "event_precision": times.precision or None,
+        "date_is_disputed": times.is_disputed or None,
+        "impossible": times.reason or None,
+    }
 
 
 def quotes(rows: pl.DataFrame) -> pl.Series:
@@ -304,14 +313,12 @@ def quotes(rows: pl.DataFrame) -> pl.Series:
 
     `rows` needs message_id, content and statement.
     """
-    texts = rows.select("message_id", pl.col("content").fill_null("")).unique("message_id").iter_rows()
-    parts = [(message, sentence) for message, content in texts for sentence in sentences(content)]
-    spread = pl.DataFrame(
-        {
-            "message_id": pl.Series([message for message, _ in parts], dtype=pl.String),
-            "sentence": pl.Series([sentence for _, sentence in parts], dtype=pl.String),
-        }
-    )
+    whole = dict(frames.rows_of(rows, "message_id", "content"))
+    by_message = {message: sentences(content or "") for message, content in whole.items()}
+    if all(len(parts) == 1 for parts in by_message.values()):
+        return pl.Series("quote", [by_message[id_][0][:MAX_QUOTE] for id_ in rows["message_id"]], dtype=pl.String)
+    parts = [(message, sentence) for message, own in by_message.items() for sentence in own]
+    spread = pl.DataFrame(parts, schema={"message_id": pl.String, "sentence": pl.String}, orient="row")
     spread = spread.with_columns(words=content_stems("sentence")).with_row_index("place")
     claims = rows.select("message_id", stems=content_stems("statement")).with_row_index("row")
     best = (
@@ -324,51 +331,41 @@ def quotes(rows: pl.DataFrame) -> pl.Series:
     return quoted.select(quote=pl.col("sentence").str.slice(0, MAX_QUOTE))["quote"]
 
 
-def _with_batches(facts: pl.DataFrame, origin: str) -> pl.DataFrame:
-    """The facts with patch_batch_id: one batch per origin, conversation or document, and its messages (S3-08)."""
-    groups = facts.group_by("conversation_id", maintain_order=True).agg(pl.col("message_id").unique().sort())
+def _put_into_batches(facts: Sequence[Row], origin: str) -> None:
+    """Give each fact its patch_batch_id: one batch per origin, conversation or document, and its messages (S3-08)."""
+    messages: dict[str, set[str]] = {}
+    for fact in facts:
+        messages.setdefault(fact["conversation_id"], set()).add(fact["message_id"])
     own = () if origin == "ingest" else (origin,)
-    ids = {source: row_id("p", *own, source, listed) for source, listed in groups.iter_rows()}
-    return facts.with_columns(
-        patch_batch_id=pl.col("conversation_id").replace_strict(ids, default=None, return_dtype=pl.String)
-    )
+    ids = {source: row_id("p", *own, source, sorted(listed)) for source, listed in messages.items()}
+    for fact in facts:
+        fact["patch_batch_id"] = ids[fact["conversation_id"]]
 
 
-def _batches(facts: pl.DataFrame, origin: str) -> pl.DataFrame:
-    rows = facts.group_by("patch_batch_id", maintain_order=True).agg(
-        source_key=pl.col("conversation_id").first(), candidates=pl.len().cast(pl.Int64)
-    )
-    return frames.conform(
-        rows.rename({"patch_batch_id": "id"}).with_columns(
-            origin=pl.lit(origin), state=pl.lit("open"), passed=pl.lit(0, dtype=pl.Int64), decided_by=pl.lit("rule")
-        ),
-        frames.PATCH_BATCHES,
-    )
+def _batches(facts: Sequence[Row], origin: str) -> pl.DataFrame:
+    counts = Counter((fact["patch_batch_id"], fact["conversation_id"]) for fact in facts)
+    state = {"origin": origin, "state": "open", "passed": 0, "decided_by": "rule"}
+    rows = [{"id": id_, "source_key": source, "candidates": count, **state} for (id_, source), count in counts.items()]
+    return pl.DataFrame(rows, schema=dict(frames.PATCH_BATCHES))
 
 
-def _directives(facts: pl.DataFrame) -> pl.DataFrame:
+def _directives(facts: Sequence[Row]) -> pl.DataFrame:
     """DIRECTIVES: those of the claims, and one for each claim about an ended relation.
 
     A directive that points at a claim of its own window means the candidate of that claim.
     """
-    if not facts["resolves"].count() and not facts["ended"].any():
-        return frames.empty(DIRECTIVES)
-    own = facts.select("window", "claim", own_id="id")
-    given = (
-        facts.select("window", pl.col("id").alias("candidate_id"), "resolves")
-        .explode("resolves")
-        .drop_nulls("resolves")
-        .unnest("resolves")
-        .join(own, on=["window", "claim"], how="left", maintain_order="left")
-        .with_columns(known_id=pl.coalesce("known_id", "own_id"))
-        .filter(pl.col("known_id").ne_missing(pl.col("candidate_id")))
-        .select(*DIRECTIVES)
-    )
-    ended = facts.filter(pl.col("ended").fill_null(False) & pl.col("object_text").is_not_null()).select(
-        candidate_id="id", object="object_text", action=pl.lit("retract"), reason=pl.lit("temporal_change")
-    )
-    rows = pl.concat([frames.conform(part, DIRECTIVES) for part in (given, ended)])
-    named = rows.filter(pl.col("known_id").is_not_null() | (pl.col("object").fill_null("").str.strip_chars() != ""))
-    return named.with_columns(
-        pl.col("action").fill_null("supersede"), pl.col("reason").fill_null("temporal_change")
-    ).unique(maintain_order=True)
+    own = {(fact["window"], fact["claim"]): fact["id"] for fact in facts}
+    given, ended = [], []
+    for fact in facts:
+        for told in fact["resolves"] or ():
+            known = told["known_id"] or own.get((fact["window"], told["claim"]))
+            if known != fact["id"]:
+                given.append((fact["id"], known, told["object"], told["action"], told["reason"]))
+        if fact["ended"] and fact["object_text"] is not None:
+            ended.append((fact["id"], None, fact["object_text"], "retract", "temporal_change"))
+    rows = [
+        (id_, known, object_, action or "supersede", reason or "temporal_change")
+        for id_, known, object_, action, reason in (*given, *ended)
+        if known is not None or (object_ or "").strip()
+    ]
+    return pl.DataFrame(list(dict.fromkeys(rows)), schema=dict(DIRECTIVES), orient="row")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
+from unicodedata import category
 
 import polars as pl
 
@@ -17,6 +21,7 @@ from slowwave.reading.filters.redaction import redact_all
 
 from .candidates import MAX_STATEMENT_BYTES
 
+Row: TypeAlias = dict[str, Any]
 MIN_STATEMENT_BYTES = 8
 MIN_ALNUM_RATIO = 0.40
 _MONTHS = [name.lower() for name in MONTH_NAMES]
@@ -34,7 +39,6 @@ _ELSEWHERE = {
 _HARD = ("self_loop", "secret")
 _OPEN_TEXTS = ("statement", "object_text", "search_terms")
 """Texts of a candidate that are not its quote; the quote was redacted with the message."""
-# In the order in which a failure is named; a check that decides alone comes first.
 _SENTENCES = {
     "self_loop": "Subject and object are the same.",
     "secret": "It still holds something that looks like a secret.",
@@ -43,12 +47,24 @@ _SENTENCES = {
     "ends": "Subject or relation is missing.",
     "declarative": "It is a question.",
     "content": "The message it comes from is close to noise.",
+    "confidence": "Too unsure, given how little of it its message says.",
+}
+_JUDGED = ("id", "subject_id", "object_id", "predicate", "statement", "confidence", "content_score")
+_QUESTION = re.compile(r"[?？][\"'”’)\]]*$")
+VERDICTS = {
+    "id": pl.String(),
+    "confidence": pl.Float64(),
+    "grounding": pl.Float64(),
+    "quality": pl.Float64(),
+    "failed": pl.String(),
+    "passes": pl.Boolean(),
+    "reason": pl.String(),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPlan:
-    """`verdicts`: id, passes, confidence (grounded), grounding, quality, failed, reason.
+    """`verdicts`: VERDICTS, with the grounded confidence.
 
     `passed`: candidates with that confidence. `rejected`: full rows with their reason. `refusals`: REFUSALS. `batches`:
     PATCH_BATCHES with new states.
@@ -75,38 +91,45 @@ def evaluate(
     A candidate may fail one of the seven checks if all seven were possible. Without a content score of the message six
     are possible, and it may fail none.
 
-    `messages` needs id, content and speaker. `answered`: (id of a candidate, content of the whole turn that its message
-    answers); somebody who says "yes" to a turn says its words. A candidate that passes stays a candidate until it is
-    applied; a rejected one never comes back.
+    `messages` needs id, content and speaker, and may have `author`, the name of who speaks as user without one.
+    `answered`: (id of a candidate, content of the whole turn that its message answers); somebody who says "yes" to a
+    turn says its words. A candidate that passes stays a candidate until it is applied; a rejected one never comes back.
     """
     open_ = candidates.filter(pl.col("status") == "candidate")
-    verdicts = _verdicts(open_, messages, settings, content_gate, answered)
-    judged = open_.join(
-        verdicts.select("id", "passes", "reason", grounded="confidence"), on="id", maintain_order="left"
-    )
-    passed = judged.filter("passes").with_columns(confidence="grounded").select(open_.columns)
-    rejected = judged.filter(~pl.col("passes")).with_columns(status=pl.lit("rejected"), status_reason="reason")
-    # A rejected row is stored, so the secret that it was rejected for must be redacted (T39).
-    rejected = rejected.with_columns(redact_all(rejected[text])[0] for text in (*_OPEN_TEXTS, "quote")).select(
-        open_.columns
-    )
+    rows = _verdicts(open_, messages, settings, content_gate, answered)
+    passes = pl.Series("passes", [row["passes"] for row in rows], dtype=pl.Boolean)
+    confidence = pl.Series("confidence", [row["confidence"] for row in rows], dtype=pl.Float64)
+    passed, rejected = open_.with_columns(confidence).filter(passes), open_.filter(~passes)
+    refused = [row for row in rows if not row["passes"]]
+    if refused:  # a rejected row is stored, so the secret that it was rejected for must be redacted (T39)
+        reasons = pl.Series("status_reason", [row["reason"] for row in refused], dtype=pl.String)
+        clean = (redact_all(rejected[text])[0] for text in (*_OPEN_TEXTS, "quote"))
+        rejected = rejected.with_columns(*clean, reasons, status=pl.lit("rejected"))
     return EvaluationPlan(
-        verdicts, passed, rejected, _refusals(rejected, verdicts, settings), _batch_states(batches, judged)
+        pl.DataFrame(rows, schema=VERDICTS),
+        passed,
+        rejected,
+        _refusals(rejected, refused, settings),
+        _batch_states(batches, open_["patch_batch_id"], passes),
     )
 
 
 def grounding(candidates: pl.DataFrame, messages: pl.DataFrame, answered: pl.DataFrame | None = None) -> pl.Series:
-    """Share of each statement's content words that its conversation has, 0 to 1, without dates and speaker (S3-09a).
+    """Share of each statement's content words that its conversation has, 0 to 1, without dates and author (S3-09a).
 
     A statement may join several messages, so all messages of one conversation count together, each with the end of the
     turn that it answers, and without the answer to it. Candidates that are `answered` also have the whole turn.
     """
+    said = dict(frames.rows_of(messages, "id", "content"))
+    if all(said.get(message) == text for message, text in frames.rows_of(candidates, "message_id", "statement")):
+        return pl.Series("grounding", [1.0] * len(candidates), dtype=pl.Float64)
     stems = content_stems("content")
     if "search_text" in messages.columns:
         messages = messages.with_columns(around(messages)["context"])
         stems = stems.list.set_union(content_stems("context"))
     place = "conversation_id" if "conversation_id" in messages.columns else "id"
-    rows = messages.select(message_id="id", place=pl.coalesce(place, "id"), speaker="speaker", known=stems)
+    author = "author" if "author" in messages.columns else "speaker"
+    rows = messages.select(message_id="id", place=pl.coalesce(place, "id"), author=author, known=stems)
     together = rows.explode("known").group_by("place").agg(pl.col("known").drop_nulls().unique())
     spoken = rows.drop("known").join(together, on="place", how="left", maintain_order="left")
     claims = candidates.select("id", "message_id", "statement").with_columns(
@@ -122,7 +145,7 @@ def grounding(candidates: pl.DataFrame, messages: pl.DataFrame, answered: pl.Dat
         pairs = pairs.join(turns, on="id", how="left", maintain_order="left").with_columns(
             known=pl.col("known").fill_null([]).list.set_union(pl.col("before").fill_null([]))
         )
-    stems = content_stems("statement", drop="speaker").list.set_difference(_DATE_WORDS)
+    stems = content_stems("statement", drop="author").list.set_difference(_DATE_WORDS)
     words = pairs.select("known", stems=stems.list.set_difference("small"))
     shared = pl.col("stems").list.set_intersection(pl.col("known").fill_null([])).list.len()
     count = pl.col("stems").list.len()
@@ -135,93 +158,83 @@ def _verdicts(
     settings: EvaluateSettings,
     content_gate: float,
     answered: pl.DataFrame | None,
-) -> pl.DataFrame:
-    checks = candidates.select("id", confidence="confidence").with_columns(
-        grounding(candidates, messages, answered), *_checks(candidates, content_gate)
-    )
-    is_grounded = pl.col("grounding") >= settings.grounding_ratio
-    failed = pl.coalesce(pl.when(~pl.col(name)).then(pl.lit(name)) for name in _SENTENCES)
-    hard = ~pl.all_horizontal(_HARD)
-    return (
-        checks.with_columns(
-            confidence=pl.when(is_grounded)
-            .then("confidence")
-            .otherwise(pl.col("confidence") * settings.ungrounded_factor),
-            quality=pl.mean_horizontal(*_SENTENCES),
+) -> list[Row]:
+    """VERDICTS, in the order of the candidates."""
+    found = []
+    clean = [_is_clean(candidates[text]) for text in _OPEN_TEXTS]
+    shares = grounding(candidates, messages, answered)
+    for share, row, *is_clean in zip(shares, candidates.select(_JUDGED).iter_rows(named=True), *clean, strict=True):
+        checks = _checks(row, all(is_clean), content_gate)
+        known = [check for check in checks.values() if check is not None]
+        quality = sum(known) / len(known)
+        confidence = row["confidence"]
+        if confidence is not None and share < settings.grounding_ratio:
+            confidence *= settings.ungrounded_factor
+        failed = None
+        if quality < settings.min_quality or not all(checks[name] for name in _HARD):
+            failed = next(name for name, check in checks.items() if check is False)
+        elif confidence is not None and confidence < settings.min_confidence:
+            failed = "confidence"
+        found.append(
+            {
+                "id": row["id"],
+                "confidence": confidence,
+                "grounding": share,
+                "quality": quality,
+                "failed": failed,
+                "passes": failed is None,
+                "reason": _SENTENCES[failed] if failed else None,
+            }
         )
-        .with_columns(
-            unsure=pl.col("confidence") < settings.min_confidence,
-            failed=pl.when(hard | (pl.col("quality") < settings.min_quality)).then(failed),
+    return found
+
+
+def _checks(row: Row, is_clean: bool, content_gate: float) -> dict[str, bool | None]:
+    """The seven checks of S3-09c, in the order in which a failure is named; None where a check is not possible."""
+    statement, score = row["statement"] or "", row["content_score"]
+    alnum = sum(letter.isalnum() or category(letter)[0] == "M" for letter in statement)
+    return {
+        "self_loop": row["object_id"] is None or row["subject_id"] != row["object_id"],
+        "secret": is_clean,
+        "length": MIN_STATEMENT_BYTES <= len(statement.encode()) <= MAX_STATEMENT_BYTES,
+        "alnum": alnum / max(len(statement), 1) >= MIN_ALNUM_RATIO,
+        "ends": bool(row["subject_id"] and row["predicate"]),
+        "declarative": not _QUESTION.search(statement.strip()),
+        "content": None if score is None else score >= content_gate,
+    }
+
+
+def _is_clean(texts: pl.Series) -> list[bool]:
+    """Whether there is nothing to redact in each text."""
+    return [clean == text for clean, text in zip(redact_all(texts)[0], texts, strict=True)]
+
+
+def _refusals(rejected: pl.DataFrame, verdicts: Sequence[Row], settings: EvaluateSettings) -> pl.DataFrame:
+    rows = []
+    for row, statement in zip(verdicts, rejected["statement"], strict=True):
+        is_unsure = row["failed"] == "confidence"
+        rows.append(
+            {
+                "id": row_id("r", "fact", row["id"]),
+                "subject_kind": "fact",
+                "subject_id": row["id"],
+                "gate": "evaluation",
+                "reason": row["reason"],
+                "measure": row["confidence"] if is_unsure else row["quality"],
+                "threshold": settings.min_confidence if is_unsure else settings.min_quality,
+                "teaches": False,
+                "excerpt": (statement or "")[:500],
+            }
         )
-        .with_columns(failed=pl.coalesce("failed", pl.when("unsure").then(pl.lit("confidence"))))
-        .select(
-            "id",
-            "confidence",
-            "grounding",
-            "quality",
-            "failed",
-            passes=pl.col("failed").is_null(),
-            reason=pl.col("failed").replace_strict(
-                _SENTENCES | {"confidence": "Too unsure, given how little of it its message says."},
-                default=None,
-                return_dtype=pl.String,
-            ),
-        )
-    )
+    return pl.DataFrame(rows, schema=dict(frames.REFUSALS)) if rows else frames.empty(frames.REFUSALS)
 
 
-def _checks(candidates: pl.DataFrame, content_gate: float) -> list[pl.Series]:
-    """The seven checks of S3-09c as boolean columns; null where a check is not possible."""
-    statement = pl.col("statement")
-    size = statement.str.len_bytes()
-    alnum = statement.str.count_matches(r"[\p{L}\p{M}\p{N}]") / pl.max_horizontal(statement.str.len_chars(), 1)
-    named = (pl.col("subject_id").fill_null("") != "") & (pl.col("predicate").fill_null("") != "")
-    open_texts = candidates.select(pl.col(_OPEN_TEXTS).fill_null(""))
-    is_clean = open_texts.select(
-        secret=pl.all_horizontal(pl.col(text) == redact_all(open_texts[text])[0] for text in _OPEN_TEXTS)
-    )
-    rows = candidates.select(
-        self_loop=(pl.col("subject_id") != pl.col("object_id")).fill_null(True),
-        length=size.is_between(MIN_STATEMENT_BYTES, MAX_STATEMENT_BYTES),
-        alnum=alnum >= MIN_ALNUM_RATIO,
-        ends=named,
-        declarative=~statement.str.strip_chars().str.contains(r"[?？][\"'”’)\]]*$"),
-        content=pl.col("content_score") >= content_gate,
-    )
-    return [*rows.get_columns(), *is_clean.get_columns()]
-
-
-def _refusals(rejected: pl.DataFrame, verdicts: pl.DataFrame, settings: EvaluateSettings) -> pl.DataFrame:
-    unsure = pl.col("failed") == "confidence"
-    rows = (
-        rejected.select("id", "statement")
-        .join(verdicts, on="id", maintain_order="left")
-        .select(
-            id=pl.Series([row_id("r", "fact", fact) for fact in rejected["id"]], dtype=pl.String),
-            subject_kind=pl.lit("fact"),
-            subject_id="id",
-            gate=pl.lit("evaluation"),
-            reason="reason",
-            measure=pl.when(unsure).then("confidence").otherwise("quality"),
-            threshold=pl.when(unsure).then(pl.lit(settings.min_confidence)).otherwise(pl.lit(settings.min_quality)),
-            teaches=pl.lit(False),
-            excerpt=pl.col("statement").str.slice(0, 500),
-        )
-    )
-    return frames.conform(rows, frames.REFUSALS)
-
-
-def _batch_states(batches: pl.DataFrame, judged: pl.DataFrame) -> pl.DataFrame:
-    """The batches as `approved` if one candidate passes, else `rejected` (S3-10, S3-12)."""
-    counts = (
-        judged.group_by("patch_batch_id")
-        .agg(count=pl.col("passes").sum().cast(pl.Int64))
-        .rename({"patch_batch_id": "id"})
-    )
-    return (
-        batches.join(counts, on="id", maintain_order="left")
-        .with_columns(
-            passed="count", state=pl.when(pl.col("count") > 0).then(pl.lit("approved")).otherwise(pl.lit("rejected"))
-        )
-        .drop("count")
-    )
+def _batch_states(batches: pl.DataFrame, judged: pl.Series, passes: pl.Series) -> pl.DataFrame:
+    """The batches as `approved` if one candidate passes, else `rejected` (S3-10, S3-12); others are left out."""
+    counts = dict.fromkeys(judged, 0)
+    for batch in judged.filter(passes):
+        counts[batch] += 1
+    known = batches.filter(pl.Series([id_ in counts for id_ in batches["id"]], dtype=pl.Boolean))
+    passed = [counts[id_] for id_ in known["id"]]
+    states = ["approved" if count else "rejected" for count in passed]
+    return known.with_columns(pl.Series("passed", passed, pl.Int64), pl.Series("state", states, pl.String))

@@ -398,6 +398,7 @@ class MutualExclusion:
 
 def single_valued(predicates: pl.Series, learned: pl.DataFrame) -> frozenset[str]:
     """The canonical predicates among these that allow one object at a time (S2-61)."""
-    forms = canonicalise(predicates, learned)
-    single = forms.filter((pl.col("cardinality") == "1") & (pl.col("canonical") == pl.col("raw")))
-    return frozenset(single["raw"]) - {*_NEVER}
+    forms = canonicalise(predicates, learned).select("raw", "canonical", "cardinality").iter_rows()
+    return frozenset(raw for raw, canonical, cardinality in forms if cardinality == "1" and raw == canonical) - {
+        *_NEVER
+    }

@@ -156,7 +156,7 @@ def canonicalise(raw: pl.Series, learned: pl.DataFrame) -> pl.DataFrame:
     """
     known = _table(learned)
     rows = []
-    for relation in raw.cast(pl.String).unique(maintain_order=True).drop_nulls():
+    for relation in dict.fromkeys(each for each in raw if each is not None):
         form = normal_form(relation)
         canonical, cardinality, source = known.get(form, (form, None, "raw"))
         rows.append((relation, canonical, cardinality or ("1" if re.search(DATED, form) else "n"), source))
@@ -165,7 +165,8 @@ def canonicalise(raw: pl.Series, learned: pl.DataFrame) -> pl.DataFrame:
 
 def unmapped(canonical: pl.DataFrame) -> list[str]:
     """The canonical forms that are in no table, in order: questions for a model (S2-61)."""
-    return canonical.filter(pl.col("source") == "raw")["canonical"].unique(maintain_order=True).to_list()
+    forms = frames.rows_of(canonical, "canonical", "source")
+    return list(dict.fromkeys(form for form, source in forms if source == "raw"))
 
 
 def settle_names(answers: Mapping[str, tuple[str, Cardinality]], learned: pl.DataFrame) -> Names:
@@ -177,7 +178,7 @@ def settle_names(answers: Mapping[str, tuple[str, Cardinality]], learned: pl.Dat
     Chains of answers are followed to their end.
     """
     forms = canonicalise(pl.Series([name for name, _ in answers.values()], dtype=pl.String), learned)
-    plain = dict(forms.select("raw", "canonical").iter_rows())
+    plain = dict(frames.rows_of(forms, "raw", "canonical"))
     known = dict(forms.filter(pl.col("source") != "raw").select("canonical", "cardinality").iter_rows())
     meanings = {alias: plain[name] if _may_mean(alias, plain[name]) else alias for alias, (name, _) in answers.items()}
     own: dict[str, Cardinality] = {a: c for a, (name, c) in answers.items() if plain[name] == a}

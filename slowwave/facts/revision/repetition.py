@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,18 +15,22 @@ from slowwave.common.comparison.guards import guards_pass, is_time_bound, polari
 from slowwave.common.comparison.similarity import SimilarityThresholds, contained_pairs, word_overlap
 from slowwave.common.entrenchment import entrenchment_named, entrenchment_rank
 from slowwave.common.settings import EvaluateSettings
-from slowwave.common.text import normalise_name
+from slowwave.common.text import normalise_name, row_id
 
 from .search_terms import joined_words
 
 NEIGHBOURS = {"candidate_id": pl.String(), "fact_id": pl.String(), "cosine": pl.Float64()}
+OTHERS = ("id", "target_id", "cosine")
+PAIRS = {"id": pl.String(), "target_id": pl.String(), "cosine": pl.Float64()}
+FLAGS = ("id", "similar_to_id", "similarity_score", "related_id")
+_KINDS_OF_FLAGS = (pl.String(), pl.String(), pl.Float64(), pl.String())
 DUPLICATES = {"id": pl.String(), "target_id": pl.String(), "stage": pl.String(), "cosine": pl.Float64()}
 OPTIONS = {**DUPLICATES, "rank": pl.Int32()}
 """Possible duplicates; of equal ones the lowest rank counts."""
 ALIKE = {"id": pl.String(), "target_id": pl.String(), "cosine": pl.Float64(), "share": pl.Float64()}
 """A candidate and an earlier statement of its owner that looks like it; the share of words that the longer one has."""
 # "now" and "currently" tell of a lasting state: the same words on another day say the same.
-_LASTING = r"(?i)\b(?:right now|now|currently|at the moment|ahora|jetzt)\b"
+_LASTING = re.compile(r"\b(?:right now|now|currently|at the moment|ahora|jetzt)\b", re.IGNORECASE)
 _LESS = ("relation", "observation")
 TEXT_KEY = ["scope", "subject_id", "statement_hash", "polarity", "object_key", "day", "segment"]
 
@@ -35,11 +40,14 @@ def with_keys(facts: pl.DataFrame) -> pl.DataFrame:
 
     The segment is null; `with_new_segments` sets it where the same words begin a new interval.
     """
-    plain = facts["statement"].fill_null("").str.replace_all(_LASTING, "")
+    plain = pl.Series([_LASTING.sub("", statement or "") for statement in facts["statement"]], dtype=pl.String)
+    starts = zip(is_time_bound(plain), facts["valid_from"], strict=True)
+    days = [start.date() if is_bound and start is not None else None for is_bound, start in starts]
+    objects = [(text or "").strip().lower() for text in facts["object_text"]]
     return facts.with_columns(
-        segment=pl.lit(None, dtype=pl.String),
-        object_key=pl.col("object_text").fill_null("").str.strip_chars().str.to_lowercase(),
-        day=pl.when(is_time_bound(plain)).then(pl.col("valid_from").dt.date()),
+        frames.nothing("segment", pl.String(), len(facts)),
+        pl.Series("object_key", objects, pl.String),
+        pl.Series("day", days, pl.Date),
     )
 
 
@@ -70,17 +78,15 @@ def pairs_of(fresh: pl.DataFrame, others: pl.DataFrame, neighbours: pl.DataFrame
     `fresh` and `others` need id and place; facts from before the batch have place -1.
     """
     if neighbours.is_empty():
-        return pl.DataFrame(schema={"id": pl.String, "target_id": pl.String, "cosine": pl.Float64})
-    near = neighbours.select(id="candidate_id", target_id="fact_id", cosine="cosine")
-    both = pl.concat([near, near.select(id="target_id", target_id="id", cosine="cosine")])
-    targets = pl.concat([part.select(target_id="id", target_place="place") for part in (fresh, others)])
-    return (
-        both.join(fresh.select("id", "place"), on="id")
-        .join(targets, on="target_id")
-        .filter(pl.col("target_place") < pl.col("place"))
-        .group_by("id", "target_id")
-        .agg(pl.col("cosine").max())
-    )
+        return pl.DataFrame(schema=PAIRS)
+    places = dict(frames.rows_of(fresh, "id", "place"))
+    targets = places | dict(frames.rows_of(others, "id", "place"))
+    best: dict[tuple[str, str], float] = {}
+    for id_, target, cosine in frames.rows_of(neighbours, *NEIGHBOURS):
+        for pair in ((id_, target), (target, id_)):
+            if pair[0] in places and pair[1] in targets and targets[pair[1]] < places[pair[0]]:
+                best[pair] = max(cosine, best.get(pair, cosine))
+    return pl.DataFrame([(*pair, cosine) for pair, cosine in best.items()], schema=PAIRS, orient="row")
 
 
 def find_exact_duplicates(
@@ -102,7 +108,7 @@ def find_exact_duplicates(
     )
     root: dict[str, str] = {}
     rows: list[tuple[str, str, str, float | None]] = []
-    for id_, target, stage, cosine in options.select("id", "target_id", "stage", "cosine").iter_rows():
+    for id_, target, stage, cosine in frames.rows_of(options, "id", "target_id", "stage", "cosine"):
         # Word for word repetition is transitive; similarity is not.
         if id_ in root or (target in root and stage != "text"):
             continue
@@ -218,28 +224,21 @@ def find_flags(
     (S2-13); or what the caller found `alike` (ALIKE). Related (S4-21): the nearest other fact of the scope, which may
     be one of `elsewhere` (NEIGHBOURS) too.
     """
-    further = pl.DataFrame(schema=NEIGHBOURS) if elsewhere is None else elsewhere
-    if len(fresh) == 1 and others.is_empty() and further.is_empty() and (alike is None or alike.is_empty()):
-        none = {"similar_to_id": pl.String, "similarity_score": pl.Float64, "related_id": pl.String}
-        return fresh.select("id", *(pl.lit(None, dtype=kind).alias(name) for name, kind in none.items()))
-    columns = "id place scope owner_entity_id subject_id predicate object_key edge_type kind statement".split()
-    everyone = pl.concat([part.select(columns) for part in (fresh, others)])
-    near = _in_place(everyone, pairs)
-    options = _alike(everyone, near, settings) if alike is None else alike
-    beyond = further.select(id="candidate_id", target_id="fact_id", cosine="cosine")
-    related = (
-        pl.concat([near.select(beyond.columns), beyond])
-        .filter(pl.col("cosine") >= settings.related_cosine)
-        .join(options, on=["id", "target_id"], how="anti")
-        .sort("id", -pl.col("cosine"), "target_id")
-        .unique("id", keep="first", maintain_order=True)
-        .select("id", related_id="target_id")
-    )
-    return (
-        fresh.select("id")
-        .join(best_of(options), on="id", how="left", maintain_order="left")
-        .join(related, on="id", how="left", maintain_order="left")
-    )
+    near = pl.DataFrame(schema=PAIRS)
+    if alike is None or len(pairs):
+        columns = "id place scope owner_entity_id subject_id predicate object_key edge_type kind statement".split()
+        everyone = pl.concat([part.select(columns) for part in (fresh, others)])
+        near = _in_place(everyone, pairs)
+        alike = _alike(everyone, near, settings) if alike is None else alike
+    taken = {*frames.rows_of(alike, "id", "target_id")}
+    beyond = [] if elsewhere is None else frames.rows_of(elsewhere, *NEIGHBOURS)
+    related: dict[str, tuple[float, str]] = {}
+    for id_, target, cosine in (*frames.rows_of(near, *OTHERS), *beyond):
+        if cosine >= settings.related_cosine and (id_, target) not in taken:
+            related[id_] = min((-cosine, target), related.get(id_, (0.0, target)))
+    similar = {id_: found for id_, *found in best_of(alike).iter_rows()} if len(alike) else {}
+    rows = [(id_, *similar.get(id_, (None, None)), related.get(id_, (0.0, None))[1]) for id_ in fresh["id"]]
+    return pl.DataFrame(rows, schema=dict(zip(FLAGS, _KINDS_OF_FLAGS, strict=True)), orient="row")
 
 
 def best_of(alike: pl.DataFrame) -> pl.DataFrame:
@@ -312,9 +311,9 @@ def fact_sources(
     known = evidence.select("message_id", "fact_id", "occurred_at")
     by_fact = pl.concat([known, again, first]).drop_nulls(["fact_id", "message_id"]).group_by("fact_id").agg(pl.all())
     return FactSources(
-        {fact: frozenset(ids) for fact, ids in by_fact.select("fact_id", "message_id").iter_rows()},
-        {fact: frozenset(times) for fact, times in by_fact.select("fact_id", "occurred_at").iter_rows()},
-        {id_: normalise_name(name) for id_, name in messages.select("id", "speaker").iter_rows() if name},
+        {fact: frozenset(ids) for fact, ids in frames.rows_of(by_fact, "fact_id", "message_id")},
+        {fact: frozenset(times) for fact, times in frames.rows_of(by_fact, "fact_id", "occurred_at")},
+        {id_: normalise_name(name) for id_, name in frames.rows_of(messages, "id", "speaker") if name},
         dict(by_fact.explode("message_id", "occurred_at").select("message_id", "occurred_at").iter_rows()),
     )
 
@@ -353,9 +352,14 @@ def evidence_rows(
 
 def first_evidence(fresh: pl.DataFrame) -> pl.DataFrame:
     """FACT_EVIDENCE of facts that nobody stated before: the message of each."""
-    said = fresh.filter(pl.col("message_id").is_not_null())
-    rows = said.select("message_id", "confidence", "quote", fact_id="id", occurred_at="said_at")
-    return frames.conform(frames.with_ids(rows, "v", "fact_id", "message_id"), frames.FACT_EVIDENCE)
+    rows = [
+        {**row, "id": row_id("v", row["fact_id"], row["message_id"])}
+        for row in fresh.select("message_id", "confidence", "quote", fact_id="id", occurred_at="said_at").iter_rows(
+            named=True
+        )
+        if row["message_id"] is not None
+    ]
+    return pl.DataFrame(rows, schema=dict(frames.FACT_EVIDENCE))
 
 
 def without_evidence(facts: pl.DataFrame, again: pl.DataFrame) -> pl.DataFrame:

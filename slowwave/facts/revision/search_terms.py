@@ -121,6 +121,8 @@ def _sought(part: pl.Expr) -> pl.Expr:
 
 def terms_of(facts: pl.DataFrame, names: pl.DataFrame, aliases: pl.DataFrame | None) -> pl.Series:
     """The general words of facts; `aliases` (alias_name, entity_id) are further names of the entities of `names`."""
+    if not facts[COLUMN].count():  # no model has given any
+        return pl.Series(COLUMN, [None] * len(facts), dtype=pl.String)
     known = names.select("entity_id", "entity_type", name="canonical_name").unique()
     if aliases is not None:
         kinds = known.select("entity_id", "entity_type").unique("entity_id")
@@ -135,8 +137,6 @@ def search_terms(rows: pl.DataFrame, names: pl.DataFrame) -> pl.Series:
     `names` (name, entity_id, entity_type) are left out of facts about their entity, and names of persons everywhere.
     Words of kinship such as "sister" stay, because people search with them.
     """
-    if rows[COLUMN].null_count() == len(rows):  # no model has given any
-        return pl.Series(COLUMN, [None] * len(rows), dtype=pl.String)
     parts = names.select("entity_id", "entity_type", word=parts_of_names(pl.col("name"))).explode("word")
     parts = parts.drop_nulls("word").filter(~pl.col("word").is_in(sorted(ROLES)))
     own = parts.group_by("entity_id").agg(pl.col("word").unique())

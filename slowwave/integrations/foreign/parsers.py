@@ -124,7 +124,7 @@ def _mem0(drafts: Drafts, place: str, item: Item) -> None:
 
 
 class _System(NamedTuple):
-    """A memory system: how an item of its is read, the lists of items in a document, and fields that only they have.
+    """How an item is read, the lists of items in a document, and fields that only they have.
 
     Items with one of the fields `last` are read after all others, because they name them.
     """

@@ -46,11 +46,10 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Foreign:
-    """The content of an export.
+    """The content of an export: `entities` (ENTITIES) and `claims` (CLAIMS) about them.
 
-    `entities` (ENTITIES) are its listed entities, `claims` (CLAIMS) the claims about them. `known_type` is our type,
-    null if we have none. Of a claim `valid_to` is the time from which it no longer holds, `stated_at` its last change
-    in the system; times are null if the export has none. `key` is the key of the item in its system, or a digest.
+    `known_type` is our type, or null. Of a claim `valid_to` is the time from which it no longer holds, `stated_at` its
+    last change in the system; `key` is that of the item in its system, or a digest.
     """
 
     format: str

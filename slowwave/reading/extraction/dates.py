@@ -125,9 +125,6 @@ TimeKind = Literal["event", "plan", "deadline", "since", "until", "state", "befo
 TIME_KINDS = frozenset({"event", "plan", "deadline", "since", "until", "state"})
 """The kinds of time that a model may give."""
 
-SURE, ALONE, DISPUTED = 1.0, 0.8, 0.6
-"""Certainty of a date: from the words, or from the model and words that agree; from the model alone; they differ."""
-
 _MAX_WORDS = 80
 _FARTHEST_YEARS = 150
 _NEAR = timedelta(days=31)  # a model's date this far from the words may still be what they mean
@@ -155,8 +152,8 @@ class Times:
     """When a statement holds (`valid_from`, `valid_to`) and when it happens (`event_at` to `event_until`, excluded).
 
     A plan holds from the time of the statement and happens later. `precision` belongs to the event, else to the
-    beginning or end; empty without words of time. `certainty` is 1, lower where rule and model disagree
-    (`is_disputed`) or only the model gives a date. `reason` explains why a date of the model was dropped.
+    beginning or end; empty without words of time. `is_disputed`: words and model tell different times; the fact is no
+    less sure for it. `reason` explains why a date of the model was dropped.
     """
 
     valid_from: datetime
@@ -165,7 +162,6 @@ class Times:
     event_until: datetime | None = None
     precision: Precision | Literal[""] = ""
     kind: TimeKind = ""
-    certainty: float = SURE
     is_disputed: bool = False
     reason: str = ""
 
@@ -204,10 +200,10 @@ def resolve_times(words: str, stated_at: datetime, *, model_date: str = "", kind
     by_words = agreed or ruled
     if by_words is None:
         meant = _TimeMeaning(understood, _settled(model_kind, understood, day), "/" in model_date)
-        return replace(_times(meant, stated_at), certainty=DISPUTED if readings else ALONE, is_disputed=bool(readings))
+        return replace(_times(meant, stated_at), is_disputed=bool(readings))
     span = _finer(understood, agreed.span) if agreed else understood
     meant = replace(by_words, span=span, kind=_settled(by_words.kind, span, day))
-    return replace(_times(meant, stated_at), certainty=SURE if agreed else DISPUTED, is_disputed=not agreed)
+    return replace(_times(meant, stated_at), is_disputed=not agreed)
 
 
 def _is_just_over(past: _TimeMeaning | None, future: _TimeMeaning | None, day: datetime) -> bool:

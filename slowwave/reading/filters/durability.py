@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from slowwave.common.text import SYLLABIC, sentences, strip_code, strip_thinking
+from slowwave.common.text import SYLLABIC, strip_code, strip_thinking
 
 _LINE_KINDS = re.compile(
     r"""\s*(?:
@@ -89,7 +89,6 @@ _SMALL_TALK = re.compile(
     )[\s.!?…]*""",
     re.IGNORECASE | re.VERBOSE,
 )
-_TELLING = re.compile(r"\d|\s[A-ZÀ-Þ][a-zà-þ]")
 _SELF = re.compile(r"I['’]m\s\w{4}")
 MIN_WORDS = 3
 LONG_QUESTION = 20
@@ -193,12 +192,6 @@ def without_question(sentence: str) -> str:
 def _words_in(statement: str) -> int:
     """How many words it has; in scripts without spaces two characters count as a word."""
     return statement.count(" ") + 1 + len(SYLLABIC.findall(statement)) // 2
-
-
-def only_small_talk(text: str) -> bool:
-    """Whether all sentences of a text are thanks, greetings, promises and the like, without a number or a name."""
-    parts = sentences(text)
-    return bool(parts) and all(_SMALL_TALK.fullmatch(part) and not _TELLING.search(part) for part in parts)
 
 
 def refusal_of(statement: str) -> str:

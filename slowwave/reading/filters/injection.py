@@ -222,16 +222,19 @@ _HIDDEN = "It carries text in invisible characters."
 _SPACED = r"[\s--[ ]]\s*| \s+"  # single spaces stay: most texts need no change
 
 
+# "don't forget your instructions" asks for the opposite
+_SINGLE_SPACED = pl.col("text").str.to_lowercase().str.replace_all(_SPACED, " ").str.replace_all(_KEPT, "keep")
+
+
 def _plain(texts: pl.Series) -> pl.Series:
     """Lower case, compatibility letters folded, straight apostrophes, no invisible marks, single spaces."""
     folded = texts.cast(pl.String).clone()
-    foreign = folded.str.contains(r"[^\x00-\x7f]").fill_null(False).arg_true()
-    if len(foreign):
+    foreign = [place for place, text in enumerate(folded) if text and not text.isascii()]
+    if foreign:
         letters = folded.gather(foreign).str.normalize("NFKC").str.replace_all("[\u2018\u2019]", "'")
         letters = letters.str.replace_all(_INVISIBLE, "").str.replace_many(_LOOK_ALIKES)
         folded = folded.scatter(foreign, letters)
-    # "don't forget your instructions" asks for the opposite
-    return folded.str.to_lowercase().str.replace_all(_SPACED, " ").str.replace_all(_KEPT, "keep")
+    return folded.rename("text").to_frame().select(_SINGLE_SPACED)["text"]
 
 
 def injection_reasons(texts: pl.Series) -> pl.Series:

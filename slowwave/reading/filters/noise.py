@@ -174,7 +174,9 @@ def _acknowledgement(phrases: tuple[str, ...]) -> str:
 
 def only_acknowledges(texts: pl.Series) -> pl.Series:
     """Whether each text only assents, thanks or greets: "ok thanks", "great, thank you!"."""
-    return texts.str.replace_all("[’‘]", "'").str.to_lowercase().str.contains(_acknowledgement((*ASSENTS, *THANKS)))
+    straight = pl.col("text").str.replace_all("[’‘]", "'").str.to_lowercase()
+    is_only = straight.str.contains(_acknowledgement((*ASSENTS, *THANKS)))
+    return texts.rename("text").to_frame().select(is_only)["text"]
 
 
 def plan_gates(

@@ -291,6 +291,7 @@ _PATTERNS: tuple[_Pattern, ...] = (
 # A text is looked at closely if it has a hint or a form of the table, or one of keys and cards, which functions read.
 _HINTS = sorted({hint for pattern in _PATTERNS for hint in pattern.hints} | {"private key"})
 _FORMS = "|".join([*(pattern.regex for pattern in _PATTERNS if not pattern.hints), rf"(?-u:{CARD})"])
+_SUSPECT = pl.col("text").str.contains_any(_HINTS, ascii_case_insensitive=True) | pl.col("text").str.contains(_FORMS)
 _LINES = 2000
 
 
@@ -306,8 +307,7 @@ def redact_all(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
     few = clean.to_list() if len(clean) <= _FEW else None
     if few is not None and all(not text or text in _harmless for text in few):
         return clean, none
-    suspect = clean.str.contains_any(_HINTS, ascii_case_insensitive=True) | clean.str.contains(_FORMS)
-    rows = suspect.fill_null(False).arg_true()
+    rows = clean.rename("text").to_frame().select(_SUSPECT)["text"].arg_true()
     if rows.is_empty():
         _remember_harmless(few or ())
         return clean, none
