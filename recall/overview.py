@@ -173,7 +173,7 @@ def list_runs(snapshot: Snapshot, limit: int | None = None) -> list[dict[str, An
 
 
 def run_record(snapshot: Snapshot, text: str) -> dict[str, Any]:
-    """One run as in `list_runs`, with its commits one by one (`waited_s`: seconds for the lease), and its parts as `phases`."""
+    """One run as in `list_runs`, with its commits (`waited_s`: seconds until the lease), and its parts as `phases`."""
     row = run_named(snapshot, text)
     where = f"run_id = {quoted(row['id'])}"
     made = snapshot.frame("commits", where, ["sequence", "kind", "at", "waited_s"]).sort("sequence")
