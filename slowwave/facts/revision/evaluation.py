@@ -95,11 +95,15 @@ def evaluate(
     answers); somebody who says "yes" to a turn says its words. A candidate that passes stays a candidate until it is
     applied; a rejected one never comes back.
     """
-    open_ = candidates.filter(pl.col("status") == "candidate")
+    open_ = candidates
+    if any(status != "candidate" for status in candidates["status"]):
+        open_ = candidates.filter(pl.col("status") == "candidate")
     rows = _verdicts(open_, messages, settings, content_gate, answered)
     passes = pl.Series("passes", [row["passes"] for row in rows], dtype=pl.Boolean)
     confidence = pl.Series("confidence", [row["confidence"] for row in rows], dtype=pl.Float64)
-    passed, rejected = open_.with_columns(confidence).filter(passes), open_.filter(~passes)
+    passed, rejected = open_.with_columns(confidence), open_.clear()
+    if not passes.all():
+        passed, rejected = passed.filter(passes), open_.filter(~passes)
     refused = [row for row in rows if not row["passes"]]
     if refused:  # a rejected row is stored, so the secret that it was rejected for must be redacted (T39)
         reasons = pl.Series("status_reason", [row["reason"] for row in refused], dtype=pl.String)
