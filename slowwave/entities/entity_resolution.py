@@ -147,9 +147,9 @@ def exact_matches(
     )
     named = [(known, kind, heir or id_) for known, kind, heir, id_ in stored]
     alias, name, owners = _least(aliased), _least(named), dict[str, set[str]]()
+    hits: list[tuple[int, str | None, str | None]] = []
     for known, _, entity in (*aliased, *named):
         owners.setdefault(known, set()).add(entity)
-    hits = []
     for mention, called, kind in frames.rows_of(mentions.distinct, "mention", "canonical_name", "entity_type"):
         own, others = (called, kind), owners.get(called, ())
         if own in alias:
@@ -176,7 +176,7 @@ def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> 
     asked = dict(frames.rows_of(plan.questions, "mention", "question"))
     own = _new_ids(plan.mentions.distinct)
     outcomes = {
-        mention: {"entity_id": entity, "how": _answered(how, answers.get(asked.get(mention))), "cosine": cosine}
+        mention: {"entity_id": entity, "how": _answered(how, answers.get(asked.get(mention, -1))), "cosine": cosine}
         for mention, entity, how, cosine in plan.outcomes.rows()
     }
     mentioned = [{**row, **outcomes[row["mention"]]} for row in plan.mentions.distinct.to_dicts()]
