@@ -136,7 +136,7 @@ def build_candidates(
     taken = frames.conform(claims, CLAIMS).select(*CLAIMS).to_dicts()
     limited = _limited(taken, settings.max_facts_per_message)
     placed = [(claim, said[claim["message_id"]]) for claim in limited if claim["message_id"] in said]
-    meant = _Names(names)
+    meant = _NamedEntities(names)
     linked = [row for claim, message in placed if (row := meant.linked(claim, message)) is not None]
     relations = predicates.forms_of((row["relation"] for row in linked), learned)
     canonical = {raw: form for raw, form, *_ in relations}
@@ -185,7 +185,7 @@ def _limited(claims: Sequence[Row], most: int) -> list[Row]:
     return limited
 
 
-class _Names:
+class _NamedEntities:
     """The entities that names mean in their window."""
 
     def __init__(self, names: pl.DataFrame) -> None:
