@@ -237,7 +237,7 @@ def _batch_states(batches: pl.DataFrame, judged: pl.Series, passes: pl.Series) -
     counts = dict.fromkeys(judged, 0)
     for batch in judged.filter(passes):
         counts[batch] += 1
-    known = batches.filter(pl.Series([id_ in counts for id_ in batches["id"]], dtype=pl.Boolean))
+    known = batches[[place for place, id_ in enumerate(batches["id"]) if id_ in counts]]
     passed = [counts[id_] for id_ in known["id"]]
     states = ["approved" if count else "rejected" for count in passed]
     return known.with_columns(pl.Series("passed", passed, pl.Int64), pl.Series("state", states, pl.String))
