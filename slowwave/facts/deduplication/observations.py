@@ -51,8 +51,6 @@ def similar_observations(
     `rows` have `id`, `owner` (the id of its entity) and `text`, those from `first_new` on are new; `vectors` are unit
     rows in the same order. A new one without a vector (zero row) is like none.
     """
-    if first_new == 0 and len(rows) < 2:
-        return frames.empty(ALIKE)
     thresholds = SimilarityThresholds.of(settings or EvaluateSettings())
     found = pl.concat(
         [
