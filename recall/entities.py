@@ -264,9 +264,11 @@ class EntitySearch:
         )
         if changed is None or named is None:
             return None
-        listed = _listed(changed)
-        new = {row[0]: row for row in listed.select(_ENTITY).iter_rows() if known.get(row[0]) != row}
-        if len(listed) < len(changed) or not new.keys().isdisjoint(known) or not new.keys() >= {*named["entity_id"]}:
+        if any(row["merged_into"] is not None or row["status"] == "archived" for row in changed):
+            return None
+        rows = [tuple(row[name] for name in _ENTITY) for row in changed]
+        new = {row[0]: row for row in rows if known.get(row[0]) != row}
+        if not new.keys().isdisjoint(known) or not new.keys() >= {row["entity_id"] for row in named}:
             return None
         if new:
             aliases = tables.residents.get(SEARCH_TABLES[1])
@@ -290,13 +292,12 @@ def _listed(entities: pl.DataFrame) -> pl.DataFrame:
     return entities.filter(pl.col("merged_into").is_null(), pl.col("status").ne_missing("archived"))
 
 
-def _written(steps: Sequence[RowStep] | None, columns: Sequence[str]) -> pl.DataFrame | None:
+def _written(steps: Sequence[RowStep] | None, columns: Sequence[str]) -> list[dict[str, Any]] | None:
     """These columns of the rows that steps wrote; None where they are not known, or rows went."""
     changes = [change for step in steps or () for change in step.changes]
     if steps is None or any(isinstance(each, frozenset) or not {*columns} <= {*each.column_names} for each in changes):
         return None
-    parts = [pl.DataFrame(pl.from_arrow(each.select(columns))) for each in changes if not isinstance(each, frozenset)]
-    return pl.concat([pl.DataFrame(schema=dict.fromkeys(columns, pl.String)), *parts])
+    return [row for each in changes if not isinstance(each, frozenset) for row in each.select(columns).to_pylist()]
 
 
 def _indexed(entities: pl.DataFrame, aliases: pl.DataFrame) -> NameIndexes:

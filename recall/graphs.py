@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -165,32 +165,36 @@ def _with_entities(land: Landscape, changes: Sequence[Change]) -> Landscape | No
     """The landscape with new entities; None where one that it has, or that facts may tie, came or went."""
     untied = land.untied
     for change in changes:
-        rows = pl.DataFrame() if isinstance(change, frozenset) else pl.DataFrame(pl.from_arrow(change))
-        if "created_at" not in rows.columns:
+        if isinstance(change, frozenset) or not {*_STANDING} <= {*change.column_names}:
             return None
-        is_listed = pl.col("merged_into").is_null() & pl.col("status").ne_missing("archived")
-        new = {id_ for id_ in rows["id"] if id_ not in land.graph.place_of and id_ not in untied}
+        rows = change.select([*_STANDING]).to_pylist()
+        new = {row["id"] for row in rows if row["id"] not in land.graph.place_of and row["id"] not in untied}
         if not new.isdisjoint(land.passed):
             return None
-        is_known = ~pl.col("id").is_in([*new]) | (pl.col("created_at") == pl.col("updated_at"))
-        if not rows.select((is_listed & is_known).all()).item():
-            return None
+        for row in rows:
+            is_listed = row["merged_into"] is None and row["status"] != "archived"
+            if not is_listed or (row["id"] in new and row["created_at"] != row["updated_at"]):
+                return None
         untied |= new
     return replace(land, untied=untied)
 
 
+_STANDING = ("id", "merged_into", "status", "created_at", "updated_at")
+
+
 def _newest(changes: Sequence[Change]) -> tuple[pl.DataFrame, set[str]] | None:
     """The facts that changes left as they wrote them last, and the ids of all that were written or are gone."""
-    rows, ids = pl.DataFrame(schema=_NO_FACTS), set[str]()
+    rows, ids = dict[str, Any](), set[str]()
     for change in changes:
-        written = [*change] if isinstance(change, frozenset) else change["id"].to_pylist()
-        rows = rows.filter(~pl.col("id").is_in(written)) if len(rows) else rows
-        if not isinstance(change, frozenset):
-            if not {*_NO_FACTS} <= {*change.column_names}:
-                return None
-            rows = pl.concat([rows, pl.DataFrame(pl.from_arrow(change.select([*_NO_FACTS])))])
+        if isinstance(change, frozenset):
+            written = dict[str, Any].fromkeys(change)
+        elif {*_NO_FACTS} <= {*change.column_names}:
+            written = {row["id"]: row for row in change.select([*_NO_FACTS]).to_pylist()}
+        else:
+            return None
+        rows = {id_: row for id_, row in rows.items() if id_ not in written} | written
         ids |= {*written}
-    return rows, ids
+    return pl.DataFrame([row for row in rows.values() if row is not None], schema=_NO_FACTS), ids
 
 
 async def _with_facts(

@@ -173,10 +173,10 @@ def list_runs(snapshot: Snapshot, limit: int | None = None) -> list[dict[str, An
 
 
 def run_record(snapshot: Snapshot, text: str) -> dict[str, Any]:
-    """One run as in `list_runs`, with its commits one by one, and its parts as `phases`."""
+    """One run as in `list_runs`, with its commits (`waited_s`: seconds until the lease), and its parts as `phases`."""
     row = run_named(snapshot, text)
     where = f"run_id = {quoted(row['id'])}"
-    made = snapshot.frame("commits", where, ["sequence", "kind", "at"]).sort("sequence")
+    made = snapshot.frame("commits", where, ["sequence", "kind", "at", "waited_s"]).sort("sequence")
     phases = snapshot.by_ids("runs", [row["id"]], ["id", "started_at"], key="parent_id").sort("started_at", "id")
     shown = _shown({name: row[name] for name in _COLUMNS})
     return {**shown, "commits": made.to_dicts(), "phases": phases["id"].to_list()}

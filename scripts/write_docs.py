@@ -45,7 +45,7 @@ is a LanceDB database of {count} tables (and `_head`, the one row that names the
 key `id`, and {stamps}
 
 `→ table` marks a column that contains the `id` of a row there. All times are UTC. `make docs` generates this page from
-`storage/tables.toml`.
+`slowwave/common/tables.toml`.
 """
 SETTINGS_INTRO = """# Settings
 

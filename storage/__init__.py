@@ -1,7 +1,7 @@
 """The tables of a memory in LanceDB, and their history. From what is stored to what may happen to it:
 
 Tables
-- `tables`: every table with its columns, declared in `tables.toml`
+- `tables`: every table with its columns, declared in `slowwave/common/tables.toml`
 - `rows`: frames on their way into and out of tables; ids of runs
 
 Namespaces, commits and snapshots

@@ -142,19 +142,12 @@ def holder(owner: str) -> str:
 # table is written only where there is none of that number yet (on object storage by a conditional put).
 
 
-_SCHEMA = pa.schema(
-    [
-        pa.field("name", pa.string(), nullable=False),
-        pa.field("sequence", pa.int64(), nullable=False),
-        pa.field("versions", pa.string(), nullable=False),
-        pa.field("schema_version", pa.int64(), nullable=False),
-        pa.field("embed_model", pa.string(), nullable=False),
-        pa.field("dims", pa.int64(), nullable=False),
-        pa.field("lease_count", pa.int64(), nullable=False),
-        pa.field("owner", pa.string(), nullable=False),
-        pa.field("lease_until", pa.float64(), nullable=False),
-    ]
-)
+_COLUMNS = {
+    "name": pa.string(), "sequence": pa.int64(), "versions": pa.string(), "schema_version": pa.int64(),
+    "embed_model": pa.string(), "dims": pa.int64(), "lease_count": pa.int64(), "owner": pa.string(),
+    "lease_until": pa.float64(),
+}  # fmt: skip
+_SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _COLUMNS.items()])
 _FIRST_POLL_S = 0.02
 _LONGEST_POLL_S = {False: 0.1, True: 0.5}  # by whether every look is a request over the network
 _RENEWED_AFTER = 3  # parts of a lease

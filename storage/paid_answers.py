@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from slowwave.common.records import OPEN_BATCH, LedgerEntry, SubmittedBatch, Usage
+from slowwave.common.records import COSTS, OPEN_BATCH, LedgerEntry, SubmittedBatch, Usage
 from slowwave.common.validity import time_sql
 
 from .lease import is_surely_alive, is_surely_dead, new_owner
@@ -31,9 +31,8 @@ What one that nobody came back for has cost is in the ledger as soon as somebody
 _COLUMNS = [field.name for field in fields(LedgerEntry)]
 _BATCH = [field.name for field in fields(SubmittedBatch) if field.name != "is_abandoned"]
 _LISTS = ("keys", "prompt_names", "prompt_hashes")
-_COSTS = ["calls", "tokens_in", "tokens_out", "usd"]
 _ORDER = [CREATED, "created_at"]  # the clock may have been set back between two rows, versions only go on
-_COST_ROW = ["id", *_ORDER, "run_id", "attempts", *_COSTS]
+_COST_ROW = ["id", *_ORDER, "run_id", "attempts", *COSTS]
 
 
 class StoredAnswers:
@@ -74,7 +73,7 @@ class StoredAnswers:
         before = [self._costs(f"({where}) AND created_at < {time_sql(moment)}") for where in id_filters(again)]
         rows = _own_costs(pl.concat([*before, paid]))
         others = rows.filter((pl.col("created_at") >= moment) & (pl.col("run_id") != self._run_id))
-        calls, tokens_in, tokens_out, usd = others.select(pl.col(_COSTS).sum()).row(0)
+        calls, tokens_in, tokens_out, usd = others.select(pl.col(COSTS).sum()).row(0)
         spent = Usage(int(calls), 0, int(tokens_in), int(tokens_out), float(usd))
         return sum((each.expected for each in self.batches() if self._may_still_cost(each)), spent)
 
@@ -125,11 +124,11 @@ def _calls() -> pl.Expr:
 def _own_costs(rows: pl.DataFrame) -> pl.DataFrame:
     """What each row cost by itself: one of a second try carries the cost of those before it, which is taken off."""
     ordered = rows.sort(_ORDER)
-    before = {name: pl.col(name).shift(1).over("id") for name in ("attempts", *_COSTS)}
-    carries = pl.all_horizontal(pl.col("attempts") > before["attempts"], *(pl.col(n) >= before[n] for n in _COSTS))
+    before = {name: pl.col(name).shift(1).over("id") for name in ("attempts", *COSTS)}
+    carries = pl.all_horizontal(pl.col("attempts") > before["attempts"], *(pl.col(n) >= before[n] for n in COSTS))
     return ordered.with_columns(
         pl.when(carries.fill_null(False)).then(pl.col(name) - before[name]).otherwise(name).alias(name)
-        for name in _COSTS
+        for name in COSTS
     )
 
 

@@ -302,8 +302,7 @@ class Resident:
             if isinstance(change, frozenset):
                 resident = resident._without(change)
             elif len(change):
-                rows = pl.DataFrame(pl.from_arrow(change.select(self.spec.read)))
-                rows = rows.cast(self._kinds) if rows.schema != self._kinds else rows
+                rows = pl.DataFrame([pl.Series(name, change[name], self._kinds[name]) for name in self.spec.read])
                 resident = resident._without(rows["id"])._with(rows)
         return resident
 

@@ -128,13 +128,11 @@ def near_rows(
 
 def unit_matrix(column: pl.Series, dims: int) -> np.ndarray:
     """A vector column as an (n, d) float32 matrix; rows without a vector are zero."""
-    present = column.drop_nulls()
-    flat = present.explode().to_numpy() if len(present) else np.empty(0)
-    rows = np.ascontiguousarray(flat, dtype=np.float32).reshape(-1, dims)
-    if len(present) == len(column):
-        return rows
+    array = column.to_arrow()
     whole = np.zeros((len(column), dims), np.float32)
-    whole[column.is_not_null().to_numpy()] = rows
+    is_there = array.is_valid().to_numpy(zero_copy_only=False)
+    if is_there.any():
+        whole[is_there] = array.flatten().to_numpy(zero_copy_only=False).reshape(-1, dims)
     return whole
 
 

@@ -190,7 +190,7 @@ class Reading:
         Raises `ValueError` for a key that the table does not declare: it would have no index, and read every row.
         """
         if key not in table_named(name).keys:
-            raise ValueError(f"{name} is not looked up by {key}: declare it in storage/tables.toml")
+            raise ValueError(f"{name} is not looked up by {key}: declare it in slowwave/common/tables.toml")
         return self.referring(name, key, ids, columns, where=where, with_vector=with_vector)
 
     def by_numbers(self, name: str, numbers: pl.Series, columns: Sequence[str]) -> pl.DataFrame:

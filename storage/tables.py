@@ -1,18 +1,18 @@
-"""Every table of a namespace, as `tables.toml` declares them: its role, keys and indexes, and the types of its columns.
+"""Every table of a namespace, as `slowwave/common/tables.toml` declares them: its role, keys, indexes and types.
 
 A namespace is a directory, so no table has a namespace column.
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+
+from slowwave.common.frames import DECLARED
 
 
 class Role(StrEnum):
@@ -122,9 +122,8 @@ def _table(name: str, entry: Mapping[str, Any]) -> Table:
     return Table(name, Role(entry.get("role", Role.STATE)), columns=columns, **rest, **lists)
 
 
-_ENTRIES = tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
 TABLES: Mapping[str, Table] = {
-    name: _table(name, _ENTRIES.get(entry.get("like", ""), {}) | entry) for name, entry in _ENTRIES.items()
+    name: _table(name, {**DECLARED.get(entry.get("like", ""), {}), **entry}) for name, entry in DECLARED.items()
 }
 WITH_VECTORS = tuple(name for name, table in TABLES.items() if table.has_vector)
 HOLDING_VECTORS = tuple(name for name, table in TABLES.items() if table.holding_vectors)

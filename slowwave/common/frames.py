@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import polars as pl
@@ -17,79 +20,46 @@ TIME = pl.Datetime("us", "UTC")
 TEXTS = pl.List(pl.String())
 
 
-def _schema(
-    *, text: str = "", time: str = "", number: str = "", count: str = "", flag: str = "", texts: str = ""
-) -> Schema:
-    groups = ((text, TEXT), (time, TIME), (number, NUMBER), (count, COUNT), (flag, FLAG), (texts, TEXTS))
-    return {name: kind for names, kind in groups for name in names.split()}
+DECLARED: Mapping[str, Mapping[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("tables.toml").read_text(encoding="utf-8")
+)
+"""Every table of a store, as it is declared."""
+_TYPES: Mapping[str, pl.DataType] = {
+    "text": TEXT, "number": NUMBER, "count": COUNT, "flag": FLAG, "time": TIME, "texts": TEXTS,
+}  # fmt: skip
 
 
-ENTITIES = _schema(
-    text="id canonical_name name entity_type status summary parent_entity_id embed_text_hash merged_into",
-    time="first_seen_at last_seen_at",
-    flag="pinned is_renamed",
-)
-ALIASES = _schema(text="id alias_name entity_type entity_id")
-PREDICATES = _schema(text="id alias canonical cardinality source")
-FACTS = _schema(
-    text="id kind subject_id predicate_raw predicate edge_type object_id object_text statement statement_hash "
-    "owner_entity_id scope polarity status status_reason replaced_by supersedes_id patch_batch_id entrenchment "
-    "message_id episode_id quote similar_to_id related_id embed_model consolidation_error suspect_of event_precision "
-    "search_terms",
-    time="valid_from valid_to event_at event_until expired_at consolidated_at",
-    number="confidence similarity_score content_score",
-    count="evidence_count consolidation_attempts",
-    flag="pinned similarity_flag date_is_disputed",
-    texts="aspect_slugs mentions",
-)
-FACT_EVIDENCE = _schema(text="id fact_id message_id quote", number="confidence", time="occurred_at")
-LINEAGE = _schema(text="id old_id new_id reason")
-PAIR_DECISIONS = _schema(
-    text="id a_id b_id kind outcome guard decided_by prompt_version", number="cosine jaccard", time="at expires_at"
-)
-PENDING_BELIEFS = _schema(
-    text="id subject_id predicate object_id object_text edge_type scope statement claim promoted_id",
-    number="probability",
-    count="evidence_count",
-    time="first_at last_at promoted_at",
-)
-BELIEF_EVIDENCE = _schema(text="id belief_id message_id episode_id", number="prior evidence posterior", time="at")
-ARTIFACTS = _schema(
-    text="id title type content content_hash summary group_id parent_id link derived_from status replaced_by scope "
-    "conversation_id source_id message_id",
-    count="version_no seen_count",
-    flag="is_head",
-    texts="linked_fact_ids",
-    number="confidence",
-    time="made_at consolidated_at",
-)
-FACT_USAGE = _schema(
-    text="id", count="hit_count cosine_count", number="cosine_sum link_count", time="last_retrieved_at link_decayed_at"
-)
-ENTITY_USAGE = _schema(text="id", count="access_count access_days", time="last_access_at")
-ENTITY_DAYS = _schema(text="id entity_id day", count="access_count")
-CO_OCCURRENCES = _schema(text="id a_id b_id", count="count", time="last_at")
-ENTITY_SCORES = _schema(text="id", count="degree", number="importance temporal", flag="is_stale", time="scored_at")
-ENTITY_LINKS = _schema(text="id a_id b_id", number="cosine", time="linked_at")
-COMMUNITIES = _schema(
-    text="id name summary summarised_by prompt_version fingerprint aspects",
-    texts="entity_ids joined_ids told_fact_ids",
-    count="facts",
-    time="refreshed_at",
-)
-EDGES = _schema(
-    text="id subject_id object_id predicate edge_type", number="weight", time="valid_from"
-)  # relations as a graph reads them
-PATCH_BATCHES = _schema(text="id origin source_key state decided_by", count="candidates passed")
-FACT_ASPECTS = _schema(text="id fact_id slug via")
-REFUSALS = _schema(
-    text="id subject_kind subject_id gate reason excerpt similar_to_id", number="measure threshold", flag="teaches"
-)
-DECISIONS = _schema(
-    text="id action subject_id measures decided_by model reason approved_by proposal_id",
-    texts="ids_in ids_out",
-    time="at",
-)
+def _columns_of(table: str) -> Schema:
+    return {"id": TEXT} | {name: _TYPES[re.split("[ :]", line)[0]] for name, line in DECLARED[table]["columns"].items()}
+
+
+ENTITIES = _columns_of("entities")
+ALIASES = _columns_of("entity_aliases")
+PREDICATES = _columns_of("predicates")
+FACTS = _columns_of("facts")
+FACT_EVIDENCE = _columns_of("fact_evidence")
+LINEAGE = _columns_of("lineage")
+PAIR_DECISIONS = _columns_of("pair_decisions")
+PENDING_BELIEFS = _columns_of("pending_beliefs")
+BELIEF_EVIDENCE = _columns_of("belief_evidence")
+ARTIFACTS = _columns_of("artifacts")
+FACT_USAGE = _columns_of("fact_usage")
+ENTITY_USAGE = _columns_of("entity_usage")
+ENTITY_DAYS = _columns_of("entity_days")
+CO_OCCURRENCES = _columns_of("co_occurrences")
+ENTITY_SCORES = _columns_of("entity_scores")
+ENTITY_LINKS = _columns_of("entity_links")
+COMMUNITIES = _columns_of("communities")
+PATCH_BATCHES = _columns_of("patch_batches")
+FACT_ASPECTS = _columns_of("fact_aspects")
+REFUSALS = _columns_of("refusals")
+DECISIONS = _columns_of("decisions")
+EDGES: Schema = {
+    **{name: FACTS[name] for name in ("id", "subject_id", "object_id", "predicate", "edge_type")},
+    "weight": NUMBER,
+    "valid_from": TIME,
+}
+"""Relations as a graph reads them."""
 
 
 _EMPTY: dict[int, tuple[Schema, pl.DataFrame]] = {}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
+from operator import add
 from types import MappingProxyType
 from typing import Any
 
@@ -192,6 +193,10 @@ class Prompt:
         return self.body()
 
 
+COSTS = ("calls", "tokens_in", "tokens_out", "usd")
+"""What is paid for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """The cost of one or more model calls."""
@@ -203,15 +208,13 @@ class Usage:
     usd: float = 0.0
     seconds: float = 0.0
 
+    @property
+    def paid(self) -> dict[str, Any]:
+        """COSTS by name."""
+        return {name: getattr(self, name) for name in COSTS}
+
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.calls + other.calls,
-            self.cached + other.cached,
-            self.tokens_in + other.tokens_in,
-            self.tokens_out + other.tokens_out,
-            self.usd + other.usd,
-            self.seconds + other.seconds,
-        )
+        return Usage(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,15 +250,8 @@ class LedgerEntry:
         """This entry in place of an earlier one of the same id, with the cost of both."""
         if earlier is None:
             return self
-        return replace(
-            self,
-            tokens_in=self.tokens_in + earlier.tokens_in,
-            tokens_out=self.tokens_out + earlier.tokens_out,
-            usd=self.usd + earlier.usd,
-            latency_s=self.latency_s + earlier.latency_s,
-            attempts=self.attempts + earlier.attempts,
-            calls=self.calls + earlier.calls,
-        )
+        sums = ("tokens_in", "tokens_out", "usd", "latency_s", "attempts", "calls")
+        return replace(self, **{name: getattr(self, name) + getattr(earlier, name) for name in sums})
 
 
 SUBMITTING, UNSURE, SUBMITTED, COLLECTED, LOST = "submitting", "unsure", "submitted", "collected", "lost"

@@ -63,6 +63,11 @@ def readable(text: str) -> str:
     return _INVISIBLE.sub("", _CONTROL.sub("", whole.replace("\r\n", "\n").replace("\r", "\n")))
 
 
+def one_line(text: str) -> str:
+    """The text on one line, single-spaced, without what cannot be seen."""
+    return " ".join(readable(text).split())
+
+
 def cut_bytes(text: str, limit: int) -> str:
     """The longest prefix of at most `limit` UTF-8 bytes that ends at a character."""
     return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")

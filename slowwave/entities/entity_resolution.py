@@ -147,9 +147,9 @@ def exact_matches(
     )
     named = [(known, kind, heir or id_) for known, kind, heir, id_ in stored]
     alias, name, owners = _least(aliased), _least(named), dict[str, set[str]]()
+    hits: list[tuple[int, str | None, str | None]] = []
     for known, _, entity in (*aliased, *named):
         owners.setdefault(known, set()).add(entity)
-    hits: list[tuple[int, str | None, str | None]] = []
     for mention, called, kind in frames.rows_of(mentions.distinct, "mention", "canonical_name", "entity_type"):
         own, others = (called, kind), owners.get(called, ())
         if own in alias:
@@ -270,7 +270,7 @@ def _by_cosine(
 
 
 def _questions(outcomes: pl.DataFrame, distinct: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
-    if "ask" not in outcomes["how"]:
+    if "ask" not in {*outcomes["how"]}:
         return frames.empty(QUESTIONS)
     pairs = outcomes.filter(pl.col("how") == "ask").join(distinct, on="mention", maintain_order="left")
     known = entities.select(entity_id="id", known_name="name", known_summary="summary").unique(
@@ -353,7 +353,7 @@ def revivals(entities: pl.DataFrame, now: datetime) -> pl.DataFrame:
 
 def revival_decisions(entities: pl.DataFrame, now: datetime) -> list[DecisionRow]:
     """The rows of `revivals`."""
-    if "archived" not in entities["status"]:
+    if "archived" not in {*entities["status"]}:
         return []
     reason = "It was archived and is mentioned again."
     return [

@@ -14,7 +14,7 @@ import polars as pl
 from slowwave.common import frames
 from slowwave.common.errors import UnusableInput
 from slowwave.common.lexicon.labels import canonical_type
-from slowwave.common.text import MAX_NAME_BYTES, cut_bytes, normalise_name, readable, row_id
+from slowwave.common.text import MAX_NAME_BYTES, cut_bytes, normalise_name, one_line, readable, row_id
 from slowwave.reading.extraction.kinship import KIN_MARK, Kin, read_kin
 from slowwave.reading.filters.injection import injection_reason
 from slowwave.reading.filters.redaction import has_secret
@@ -185,7 +185,7 @@ def _kin_names(kin: Kin, owner: str | None) -> tuple[str | None, str | None, str
 
 def shown_name(name: str) -> str:
     """The stored and shown form of a name: visible, on one line, single-spaced, at most 512 bytes."""
-    return cut_bytes(" ".join(readable(name).split()), MAX_NAME_BYTES)
+    return cut_bytes(one_line(name), MAX_NAME_BYTES)
 
 
 def is_too_short(shown: str) -> bool:

@@ -15,7 +15,7 @@ import polars as pl
 from slowwave.common import frames
 from slowwave.common.decisions import Row, decision, decision_frame
 from slowwave.common.records import CommunityQuestion
-from slowwave.common.text import as_json, readable, sentences
+from slowwave.common.text import as_json, one_line, sentences
 
 from .community_detection import Grouping
 
@@ -102,11 +102,6 @@ def questions_about(due: pl.DataFrame, names: pl.DataFrame, facts: pl.DataFrame)
 
 def _lines(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(filter(None, map(one_line, texts)))
-
-
-def one_line(text: str) -> str:
-    """The text on one line, single-spaced, without what cannot be seen."""
-    return " ".join(readable(text).split())
 
 
 COMPARED = ("name", "summary", "summarised_by", "prompt_version", "told_fact_ids", "fingerprint", "entity_ids",

@@ -197,7 +197,6 @@ def named_together(facts: pl.DataFrame, heirs: Mapping[str, str]) -> pl.DataFram
 LINKABLE = "status != 'archived' AND merged_into IS NULL"
 LINK_ENDS: frames.Schema = {"id": pl.String(), "embed_text_hash": pl.String(), "parent_entity_id": pl.String()}
 NEAR: frames.Schema = {"id": pl.String(), "near_id": pl.String(), "cosine": pl.Float64()}
-PAIRS: frames.Schema = {"a_id": pl.String(), "b_id": pl.String(), "cosine": pl.Float64()}
 _DIGITS = 6  # a cosine of float32 is known no better
 _SAME = 1e-5  # and differs by less where it is computed in another company
 
@@ -213,11 +212,19 @@ class LinkPlan:
         return len(self.links) + len(self.gone)
 
 
-def find_links(near: pl.DataFrame, ends: pl.DataFrame, settings: LinkSettings) -> pl.DataFrame:
-    """PAIRS, a_id < b_id, each once: the nearest of each entity that are alike enough.
+def plan_links(
+    stored: pl.DataFrame,
+    near: pl.DataFrame,
+    looked_at: pl.Series,
+    ends: pl.DataFrame,
+    settings: LinkSettings,
+    now: datetime,
+) -> LinkPlan:
+    """Changes of the stored links (ENTITY_LINKS) after the entities `looked_at` (ids) were compared.
 
     `near` (NEAR) are the nearest of each entity, itself perhaps among them; `ends` (LINK_ENDS) are those that may be
-    linked. What was split from the other is not linked with it.
+    linked. What was split from the other is not linked with it. The latest cosine replaces the one before. Links go
+    that the entities looked at find no more, and those of entities not in `ends`.
     """
     parents = ends.select("id", "parent_entity_id")
     known = near.with_columns(pl.col("cosine").round(_DIGITS)).filter(
@@ -226,33 +233,17 @@ def find_links(near: pl.DataFrame, ends: pl.DataFrame, settings: LinkSettings) -
     named = known.join(parents, on="id").join(parents, left_on="near_id", right_on="id", suffix="_near")
     is_split = (pl.col("parent_entity_id") == pl.col("near_id")) | (pl.col("parent_entity_id_near") == pl.col("id"))
     best = named.sort("id", "cosine", "near_id", descending=[False, True, False]).filter(~is_split.fill_null(False))
-    return _as_pairs(best.group_by("id", maintain_order=True).head(settings.top_k))
-
-
-def plan_links(
-    stored: pl.DataFrame, pairs: pl.DataFrame, looked_at: pl.Series, ends: pl.DataFrame, now: datetime
-) -> LinkPlan:
-    """Changes of the stored links (ENTITY_LINKS) after the entities `looked_at` (ids) have found `pairs` (PAIRS).
-
-    The latest cosine replaces the one before. Links go that the entities looked at find no more, and those of entities
-    not in `ends`.
-    """
-    known = stored.join(pairs, on=["a_id", "b_id"], how="left", suffix="_now", maintain_order="left")
+    first, second = pl.min_horizontal("id", "near_id"), pl.max_horizontal("id", "near_id")
+    top = best.group_by("id", maintain_order=True).head(settings.top_k)
+    pairs = top.group_by(a_id=first, b_id=second).agg(pl.col("cosine").max())
+    before = stored.join(pairs, on=["a_id", "b_id"], how="left", suffix="_now", maintain_order="left")
     is_there = [pl.col(end).is_in(ends["id"].implode()) for end in ("a_id", "b_id")]
     is_looked_at = pl.any_horizontal(pl.col(end).is_in(looked_at.implode()) for end in ("a_id", "b_id"))
-    gone = known.filter(~pl.all_horizontal(is_there) | (is_looked_at & pl.col("cosine_now").is_null()))["id"]
-    same = known.filter((pl.col("cosine_now") - pl.col("cosine")).abs() <= _SAME)
+    gone = before.filter(~pl.all_horizontal(is_there) | (is_looked_at & pl.col("cosine_now").is_null()))["id"]
+    same = before.filter((pl.col("cosine_now") - pl.col("cosine")).abs() <= _SAME)
     fresh = pairs.join(same, on=["a_id", "b_id"], how="anti").sort("a_id", "b_id")
     rows = frames.with_ids(fresh, "el", "a_id", "b_id").with_columns(linked_at=pl.lit(now, dtype=frames.TIME))
     return LinkPlan(frames.conform(rows, frames.ENTITY_LINKS), gone)
-
-
-def _as_pairs(near: pl.DataFrame) -> pl.DataFrame:
-    """Each pair once, the smaller id first, with the higher of its cosines."""
-    ordered = near.select(
-        "cosine", a_id=pl.min_horizontal("id", "near_id"), b_id=pl.max_horizontal("id", "near_id")
-    )  # fmt: skip
-    return ordered.group_by("a_id", "b_id").agg(pl.col("cosine").max()).sort("a_id", "b_id").select(*PAIRS)
 
 
 STRUCTURAL = "structural"

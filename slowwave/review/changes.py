@@ -240,7 +240,9 @@ def describe(what: Proposing, changes: Sequence[RowChange], rows: Mapping[str, R
     facts = [{**rows.get(each.id, {}), **(each.after or {})} for each in changes if each.table in _FACT_TABLES]
     first = next((row for row in facts if row.get("status") == "active"), facts[0] if facts else {})
     lines = in_words(changes, {row: _label(cells) for row, cells in rows.items()})
-    title = f"{what.action}: {len(changes)} rows of {', '.join(sorted({each.table for each in changes}))}"
+    labels = (_label({**rows.get(each.id, {}), **(each.after or {})}) for each in changes)
+    named = next(filter(None, labels), ", ".join(sorted({each.table for each in changes})))
+    title = f"{what.action.capitalize()}: {in_quotes(named)}"  # where only records of the change itself are written
     if lines:
         title = lines[0] + (f" And {len(lines) - 1} more." if len(lines) > 1 else "")
     reasons = (str((each.after or {}).get("reason") or "") for each in changes if each.table == "decisions")

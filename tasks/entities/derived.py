@@ -18,7 +18,7 @@ from slowwave.common.text import digest
 from slowwave.common.validity import live_sql
 from slowwave.facts.searched_texts import entity_text
 from slowwave.graph.community_detection import JoinPlan, plan_joining, waiting
-from slowwave.graph.graph import LINK_ENDS, LINKABLE, NEAR, LinkPlan, find_links, named_together, plan_links
+from slowwave.graph.graph import LINK_ENDS, LINKABLE, NEAR, LinkPlan, named_together, plan_links
 from storage.rows import mentioning, quoted
 from storage.search import Nearest, nearest_in, unit_matrix
 from storage.snapshots import Reading
@@ -220,8 +220,8 @@ def _link_plan(reading: Reading, run: Run, looked: _Neighbourhood, settings: Lin
     ends = reading.frame("entities", LINKABLE, list(LINK_ENDS))
     same = ends.join(looked.ends, on=["id", "embed_text_hash"], how="semi", nulls_equal=True)
     looked_at = looked.ids.filter(looked.ids.is_in(same["id"].implode()))
-    pairs = find_links(looked.near.filter(pl.col("id").is_in(looked_at.implode())), same, settings)
-    return plan_links(reading.frame("entity_links"), pairs, looked_at, ends, run.now)
+    near = looked.near.filter(pl.col("id").is_in(looked_at.implode()), pl.col("near_id").is_in(same["id"].implode()))
+    return plan_links(reading.frame("entity_links"), near, looked_at, ends, settings, run.now)
 
 
 # Membership: who is new joins a community, and who is no more leaves it (S2-50, T31).

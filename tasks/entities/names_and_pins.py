@@ -291,7 +291,7 @@ def add_aliases_of_facts(tx: Transaction, facts: pl.DataFrame) -> None:
 
     A name that was denied, or is over, gives no alias.
     """
-    if "known_as" not in facts["predicate"]:
+    if "known_as" not in {*facts["predicate"]}:
         return
     is_affirmed = (pl.col("polarity") != "negated").fill_null(True)
     called = facts.filter(

@@ -128,8 +128,9 @@ def decide(
         content_gate=settings.noise.content_gate,
         answered=_answered(reading, patches, settings.evaluate),
     )
-    is_approved = pl.Series([state == "approved" for state in verdict.batches["state"]], dtype=pl.Boolean)
-    approved = verdict.batches.filter(is_approved)
+    approved = verdict.batches
+    if any(state != "approved" for state in approved["state"]):
+        approved = approved.filter(pl.col("state") == "approved")
     vectors = patches.candidates.select("id", "scope", "vector")
     if not verdict.rejected.is_empty():
         vectors = vectors.filter(pl.col("id").is_in(verdict.passed["id"].implode()))

@@ -190,7 +190,7 @@ def _origin(source: SourceInfo) -> Origin:
         beside = (source.path.parent / PEOPLE, source.path.parent.parent / PEOPLE)
         lists = [path for path in beside if path.is_file() and not path.is_symlink()]
         names = _names_in(lists[0], lists[0].stat().st_mtime_ns) if lists else names
-    return Origin(_one_line(conversation_of(source.path.absolute(), source.format)), SCOPE, names)
+    return Origin(text.one_line(conversation_of(source.path.absolute(), source.format)), SCOPE, names)
 
 
 @lru_cache(maxsize=8)
@@ -236,7 +236,7 @@ def _read_document(source: SourceInfo, settings: IngestSettings) -> Iterator[tup
     name = redact(source.path.stem).text
     title, date = document_head(head, is_markdown=is_markdown, fallback=name)
     at = _document_time(date, title, name)
-    title = text.cut_bytes(_one_line(title), text.MAX_NAME_BYTES) or "document"
+    title = text.cut_bytes(text.one_line(title), text.MAX_NAME_BYTES) or "document"
     tokens, overlap = settings.extract.chunk_tokens, settings.extract.chunk_overlap
     with _open_text(source) as stream:
         found = passages(redact_lines(_text_lines(stream)), is_markdown=is_markdown, tokens=tokens, overlap=overlap)
@@ -254,10 +254,6 @@ def _document_time(written: str, *names: str) -> int | None:
         at = None
     day = note_date(written, *names) if at is None else None
     return parse_time(day.isoformat()) if day else at
-
-
-def _one_line(name: str) -> str:
-    return " ".join(text.readable(name).split())
 
 
 def _open_text(source: SourceInfo) -> TextIO:

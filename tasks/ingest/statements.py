@@ -21,7 +21,7 @@ from slowwave.facts.revision.candidates import CLAIMS, MAX_QUOTE, build_candidat
 from slowwave.facts.searched_texts import OBSERVATIONS
 from slowwave.reading.extraction.dates import find_hint
 from storage.changes import FACT_TABLES
-from storage.rows import lasting_columns
+from storage.rows import kinds_of, lasting_columns
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.engine import log
@@ -132,17 +132,16 @@ RELATION = "observed"
 SCOPE = "global"
 
 
-MESSAGES = {
-    **dict.fromkeys(("message_id", "content", "id", "conversation_id"), pl.String()),
-    "ordinal": pl.Int64(),
-    **dict.fromkeys(("role", "speaker", "search_text"), pl.String()),
-    "occurred_at": frames.TIME,
-    "scope": pl.String(),
-    "has_injection": pl.Boolean(),
-    "graph_state": pl.String(),
-    "attempts": pl.Int64(),
+_EPOCH, _TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+_OF_ALL = {
+    "conversation_id": CONVERSATION,
+    "role": "user",
+    "speaker": SPEAKER,
+    "scope": SCOPE,
+    "has_injection": False,
+    "graph_state": "done",
+    "attempts": 0,
 }
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,26 +198,10 @@ def _messages(run: Run, target: Target, texts: Sequence[str]) -> pl.DataFrame:
     """
     rows = []
     for left, text in zip(reversed(range(len(texts))), texts, strict=True):
-        name = f"observation-{digest(target.id, text, run.now)}"
-        at = run.now - timedelta(microseconds=left)  # they are decided in the order in which they were given
-        rows.append(
-            {
-                "message_id": name,
-                "content": text,
-                "id": row_id("m", CONVERSATION, name),
-                "conversation_id": CONVERSATION,
-                "ordinal": (at - _EPOCH) // timedelta(microseconds=1),
-                "role": "user",
-                "speaker": SPEAKER,
-                "search_text": f"{target.name}: {text}",
-                "occurred_at": at,
-                "scope": SCOPE,
-                "has_injection": False,
-                "graph_state": "done",
-                "attempts": 0,
-            }
-        )
-    return pl.DataFrame(rows, schema=MESSAGES)
+        name, at = f"observation-{digest(target.id, text, run.now)}", run.now - left * _TICK  # in the order given
+        own = {"id": row_id("m", CONVERSATION, name), "message_id": name, "content": text, "occurred_at": at}
+        rows.append({**own, **_OF_ALL, "ordinal": (at - _EPOCH) // _TICK, "search_text": f"{target.name}: {text}"})
+    return pl.DataFrame(rows, schema=kinds_of("messages", [*rows[0]]))
 
 
 def _entities(run: Run, reading: Reading, target: Target) -> pl.DataFrame:

@@ -174,7 +174,7 @@ def _neighbours(reading: Reading, candidates: pl.DataFrame, now: datetime) -> li
 
     These are live facts and the other candidates.
     """
-    rows = candidates.filter(pl.col("vector").is_not_null())
+    rows = candidates.filter(pl.col("vector").is_not_null()) if candidates["vector"].null_count() else candidates
     vectors, ids, k = unit_matrix(rows["vector"], reading.dims), rows["id"], NEIGHBOURS_PER_FACT
     resident = reading.resident("facts")
     found = list[tuple[str, str, float, bool]]()

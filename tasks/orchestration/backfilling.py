@@ -19,7 +19,7 @@ from inference.request_batch import MemoryLedger
 from prompts.rendering import render_extraction
 from prompts.responses import WindowExtraction
 from slowwave.common.errors import RecallFell, SlowwaveError, UnusableInput
-from slowwave.common.records import KnownFact, Usage
+from slowwave.common.records import COSTS, KnownFact, Usage
 from slowwave.common.run_counts import RunCount, effects
 from slowwave.common.settings import BackfillSettings, ExtractSettings, IngestSettings, SpendingLimits
 from slowwave.common.text import as_json
@@ -52,7 +52,6 @@ Stage = Literal["ingest", "sleep"]
 Work = Callable[..., Awaitable[dict[str, Any]]]
 GIVE_UP_AFTER = 3
 """So many windows that fail, in a row or as half of all that were tried, are no accident: the backfill ends."""
-_COST = ("calls", "tokens_in", "tokens_out", "usd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +152,8 @@ def _paid_in_vain(run: Run, tally: BackfillTally) -> Usage:
     parts = store.snapshot().by_ids("runs", [run.id], ["id"], key="parent_id")["id"]
     lost = [each for each in parts if each not in {*tally.runs.values(), *tally.lost_runs}]
     tally.lost_runs += lost
-    paid = store.log("llm_calls", columns=[*_COST, "run_id"]).filter(pl.col("run_id").is_in(lost))
-    calls, tokens_in, tokens_out, usd = (sum(paid[name].drop_nulls().to_list()) for name in _COST)
+    paid = store.log("llm_calls", columns=[*COSTS, "run_id"]).filter(pl.col("run_id").is_in(lost))
+    calls, tokens_in, tokens_out, usd = (sum(paid[name].drop_nulls().to_list()) for name in COSTS)
     return Usage(calls, 0, tokens_in, tokens_out, usd)
 
 
@@ -350,5 +349,4 @@ def _notes(rows: Sequence[object], prompts: int, request: BackfillRequest, total
 
 
 def _plain(messages: int, usage: Usage) -> dict[str, Any]:
-    names = ("calls", "tokens_in", "tokens_out")
-    return {"messages": messages, **{name: getattr(usage, name) for name in names}, "usd": round(usage.usd, 6)}
+    return {"messages": messages, **usage.paid, "usd": round(usage.usd, 6)}

@@ -104,14 +104,7 @@ class Tally(Counts):
     def summary(self) -> dict[str, Any]:
         """Everything counted, as plain data."""
         usage = self.usage
-        llm = {
-            "model": self.model,
-            "calls": usage.calls,
-            "from ledger": usage.cached,
-            "tokens_in": usage.tokens_in,
-            "tokens_out": usage.tokens_out,
-            "usd": round(usage.usd, 6),
-        }
+        llm = {"model": self.model, "from ledger": usage.cached, **usage.paid, "usd": round(usage.usd, 6)}
         counts = self.labelled()
         return {
             "run": self.run,

@@ -19,6 +19,7 @@ from slowwave.common.types import Added, Outcome
 from slowwave.common.validity import is_live, live_sql
 from slowwave.facts.deduplication.observations import KINDS, LEAST_OF_ID, MARKS, named_by, screen, similar_observations
 from slowwave.facts.revision.candidates import DIRECTIVES
+from slowwave.facts.revision.repetition import ALIKE
 from slowwave.graph.graph import STRUCTURAL
 from slowwave.lifecycle.pruning_and_eviction import BY_A_PERSON, Retirement
 from slowwave.review.proposals import Proposing
@@ -212,7 +213,9 @@ def _comparable(now: datetime) -> Condition:
 
 def _alike(known: pl.DataFrame, new: pl.DataFrame, dims: int, settings: IngestSettings) -> pl.DataFrame:
     """ALIKE of new statements with all live ones of the entity, and with each other (S0-02)."""
-    live = known.filter(pl.col("status") == "active") if len(known) else known
+    if known.is_empty() and len(new) < 2:
+        return frames.empty(ALIKE)
+    live = known.filter(pl.col("status") == "active")
     columns = {"id": "id", "owner": "owner_entity_id", "text": "statement", "vector": "vector"}
     rows = pl.concat([part.select(**columns) for part in (live, new)])
     return similar_observations(rows, unit_matrix(rows["vector"], dims), len(live), settings.evaluate)

@@ -262,10 +262,7 @@ def _ending(state: str, summary: dict[str, Any], usage: Usage) -> dict[str, Any]
         "state": state,
         "summary": as_json(redact_values(summary)),
         "ended_at": datetime.now(UTC),
-        "calls": usage.calls,
-        "tokens_in": usage.tokens_in,
-        "tokens_out": usage.tokens_out,
-        "usd": usage.usd,
+        **usage.paid,
     }
 
 

@@ -140,6 +140,7 @@ def test_the_first_recall_of_a_state_may_take_longer_and_so_may_one_after_a_comm
         return await real(self, *how)
 
     monkeypatch.setattr(WarmTables, "_open", slow)
+    monkeypatch.setattr("recall.loop.FIRST", 100)  # on a busy machine, too
     with opened(place, 400) as memory:
         assert memory.recall(QUERY, now=NOW).facts
         with Store.open(str(place)).commit("later", "later", NOW) as tx:

@@ -20,7 +20,7 @@ from talk import assert_same, contents, overtaken
 from inference.embedding import open_embedder
 from slowwave.common import frames
 from slowwave.common.settings import DEFAULT_EMBEDDER, LinkSettings
-from slowwave.graph.graph import LINK_ENDS, NEAR, find_links, plan_links
+from slowwave.graph.graph import LINK_ENDS, NEAR, plan_links
 from storage.doctor import examine
 from storage.store import Store
 from tasks.entities import derived
@@ -167,8 +167,7 @@ def passed(held: pl.DataFrame, angles: dict[str, float], asked: Sequence[str], c
     """The links after a pass over some of the entities."""
     looked_at = pl.Series([name for name in asked if name in angles], dtype=pl.String)
     ends = frames.conform(pl.DataFrame({"id": [*angles]}, schema={"id": pl.String}), LINK_ENDS)
-    pairs = find_links(nearest(angles, looked_at, chosen.top_k), ends, chosen)
-    plan = plan_links(held, pairs, looked_at, ends, NOW)
+    plan = plan_links(held, nearest(angles, looked_at, chosen.top_k), looked_at, ends, chosen, NOW)
     kept = held.join(plan.links, on="id", how="anti").filter(~pl.col("id").is_in(plan.gone.implode()))
     return pl.concat([kept, plan.links]).sort("a_id", "b_id")
 

@@ -128,7 +128,10 @@ def unframed(texts: pl.Series) -> pl.Series:
 
 def straight(texts: pl.Series) -> pl.Series:
     """Texts with one kind of apostrophe and no compatibility characters; null is empty."""
-    return texts.cast(pl.String).fill_null("").str.normalize("NFKC").str.replace_all("[’‘]", "'")
+    return texts.cast(pl.String).rename("text").to_frame().select(_STRAIGHT)["text"].rename(texts.name)
+
+
+_STRAIGHT = pl.col("text").fill_null("").str.normalize("NFKC").str.replace_all("[’‘]", "'")
 
 
 def read_polarities(texts: pl.Series) -> pl.Series:

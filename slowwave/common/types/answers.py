@@ -212,7 +212,6 @@ class Reply:
 
     def as_json(self) -> dict[str, Any]:
         """The contract of `ask --json`; facts and passages are as those of `recall --json`."""
-        paid = self.usage
         return {
             "question": self.question,
             "answer": self.text,
@@ -220,12 +219,10 @@ class Reply:
             "facts": [fact.as_json() for fact in self.facts],
             "passages": [passage.as_json() for passage in self.passages],
             "model": self.model,
-            "llm": {
-                "calls": paid.calls, "tokens_in": paid.tokens_in, "tokens_out": paid.tokens_out, "usd": paid.usd,
-            },
+            "llm": self.usage.paid,
             "notes": list(self.notes),
             "took_ms": round(self.took_ms, 2),
-        }  # fmt: skip
+        }
 
 
 # Entities and the groups that they form.

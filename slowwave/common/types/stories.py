@@ -138,6 +138,7 @@ class Story:
     @property
     def text(self) -> str:
         """The story in plain sentences, as `slowwave why` prints it."""
+
         return text_of(self)
 
     def as_json(self) -> dict[str, Any]:
@@ -200,6 +201,7 @@ _UNSAID = frozenset(
 _CODE = re.compile(
     r"^(?:conflict|late)(?=: )| ?\(?\b(" + "|".join(set(_REASONS) - {"conflict", "late"}) + r")\b\)?"
 )  # "conflict" and "late" are also words of sentences
+_WORD = re.compile(r"\w{3,}")
 _ID = re.compile(r"\bf_[0-9a-f]+_[0-9a-f]+\b")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
@@ -369,7 +371,7 @@ def _became(story: Story, status: str, why: str) -> str:
 def _quote_line(story: Story, source: Provenance) -> Line:
     who = story.speakers.get((source.conversation_id, source.message_id), "")
     beside = f"{_short_name(source.conversation_id.rpartition('/')[2])} {_short_name(source.message_id)}"
-    quote = f"“{clipped(source.quote)}”" if source.quote else "(its words are not kept)"
+    quote = f"“{_around(source.quote, story.title)}”" if source.quote else "(its words are not kept)"
     return Line(_day(source.occurred_at), f"{who}: {quote}" if who else quote, beside)
 
 
@@ -477,6 +479,19 @@ def clipped(text: str, longest: int = LONGEST) -> str:
     """The text in one line of at most so many characters, with an ellipsis where it is cut."""
     one_line = " ".join(text.split())
     return one_line if len(one_line) <= longest else f"{one_line[: longest - 1].rstrip()}…"
+
+
+def _around(quote: str, statement: str) -> str:
+    """The part of a long quote that shares most words with a statement."""
+    one_line = " ".join(quote.split())
+    if len(one_line) <= LONGEST:
+        return one_line
+    wanted = {*_WORD.findall(statement.lower())}
+    starts = [0, *(found.end() for found in re.finditer(r" ", one_line))]
+    shared = [len(wanted & {*_WORD.findall(one_line[start : start + LONGEST - 2].lower())}) for start in starts]
+    best = [start for start, number in zip(starts, shared, strict=True) if number == max(shared)]
+    start = best[len(best) // 2] if best[0] else 0
+    return f"{'…' if start else ''}{clipped(one_line[start:], LONGEST)}"
 
 
 def _short_name(name: str) -> str:

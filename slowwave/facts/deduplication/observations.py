@@ -23,7 +23,7 @@ from slowwave.common.comparison.similarity import (
     word_overlap,
 )
 from slowwave.common.settings import EvaluateSettings
-from slowwave.common.text import readable
+from slowwave.common.text import one_line
 from slowwave.common.validity import is_live
 from slowwave.facts.revision.candidates import MAX_STATEMENT_BYTES
 from slowwave.facts.revision.repetition import ALIKE
@@ -51,8 +51,6 @@ def similar_observations(
     `rows` have `id`, `owner` (the id of its entity) and `text`, those from `first_new` on are new; `vectors` are unit
     rows in the same order. A new one without a vector (zero row) is like none.
     """
-    if first_new == 0 and len(rows) < 2:
-        return frames.empty(ALIKE)
     thresholds = SimilarityThresholds.of(settings or EvaluateSettings())
     found = pl.concat(
         [
@@ -75,7 +73,7 @@ def screen(texts: Sequence[str], known: Collection[str]) -> pl.DataFrame:
     `known` are the observations of the entity. A text is known if it is byte-equal to one of them or to an earlier text
     of the call (S0-02). A text that only thanks, greets or agrees is refused. Secrets are redacted first (T39).
     """
-    plain = pl.Series([" ".join(readable(text).split()) for text in texts], dtype=pl.String)
+    plain = pl.Series([one_line(text) for text in texts], dtype=pl.String)
     clean, kinds = redact_all(plain)
     rows, seen = [], {*known}
     judged = zip(clean, kinds, injection_reasons(clean), only_acknowledges(clean), strict=True)

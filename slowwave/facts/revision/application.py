@@ -181,12 +181,15 @@ def plan_application(
     others = known_facts(near, now)
     undecided = _undecided(passed, near.facts, messages)
     is_over = pl.Series([end is not None and end <= now for end in undecided["valid_to"]], dtype=pl.Boolean)
-    past, fresh = undecided.filter(is_over), undecided.filter(~is_over)
+    past, fresh = undecided.clear(), undecided
+    if is_over.any():
+        past, fresh = undecided.filter(is_over), undecided.filter(~is_over)
     single = single_valued(fresh["predicate"], near.predicates)
     if past.is_empty():
         pairs = pairs_of(fresh, others, near.neighbours)
         least = min(settings.reassert_cosine, revise.revision_cosine)
-        close = _about_one_subject(pairs.filter(pl.col("cosine") >= least), fresh, others)
+        near_enough = pairs.filter(pl.col("cosine") >= least) if len(pairs) else pairs
+        close = _about_one_subject(near_enough, fresh, others)
         if not len(close) and _stand_alone(fresh, directives, near, single, revise):
             return _all_created(fresh, others, pairs, batches, near, settings, now)
     spared = frozenset[str]()
@@ -278,22 +281,21 @@ def _stand_alone(
     No directive, relation with one object, statement in the same words, or evidence that is later; and, which the
     caller has looked at, nothing near about the same subject.
     """
-    first = fresh["said_at"].min()
-    if not isinstance(first, datetime):
+    if None in (said := fresh["said_at"].to_list()) or not said:
         return False
     rows = frames.conform(near.facts, frames.FACTS)
-    hashes = fresh["statement_hash"]
+    hashes, own, first = {*fresh["statement_hash"]}, {*fresh["id"]}, min(said)
     return not (
         len(directives)
         or len(near.directives)
         or len(near.flags)
         or revise.implicit_conflicts
         or not single.isdisjoint(fresh["predicate"])
-        or rows["suspect_of"].count()
-        or hashes.n_unique() < len(hashes)
-        or hashes.is_in(rows["statement_hash"].implode()).any()
-        or (near.evidence["occurred_at"] > first).any()
-        or near.evidence["fact_id"].is_in(fresh["id"].implode()).any()
+        or any(suspect is not None for suspect in rows["suspect_of"])
+        or len(hashes) < len(fresh)
+        or not hashes.isdisjoint(rows["statement_hash"])
+        or any(at is not None and at > first for at in near.evidence["occurred_at"])
+        or not own.isdisjoint(near.evidence["fact_id"])
     )
 
 
@@ -521,5 +523,5 @@ def with_types(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
 def _applied(batches: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
     """The batches of these candidates, with state `applied`."""
     theirs = set(fresh["patch_batch_id"])
-    own = batches.filter(pl.Series([id_ in theirs for id_ in batches["id"]], dtype=pl.Boolean))
+    own = batches[[place for place, id_ in enumerate(batches["id"]) if id_ in theirs]]
     return own.with_columns(state=pl.lit("applied"))

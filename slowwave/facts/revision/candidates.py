@@ -136,10 +136,10 @@ def build_candidates(
     taken = frames.conform(claims, CLAIMS).select(*CLAIMS).to_dicts()
     limited = _limited(taken, settings.max_facts_per_message)
     placed = [(claim, said[claim["message_id"]]) for claim in limited if claim["message_id"] in said]
-    meant = _Names(names)
+    meant = _NamedEntities(names)
     linked = [row for claim, message in placed if (row := meant.linked(claim, message)) is not None]
-    relations = predicates.canonicalise(pl.Series([row["relation"] for row in linked], dtype=pl.String), learned)
-    canonical = dict(frames.rows_of(relations, "raw", "canonical"))
+    relations = predicates.forms_of((row["relation"] for row in linked), learned)
+    canonical = {raw: form for raw, form, *_ in relations}
     rows = [_fact(row, canonical.get(row["relation"]), now) for row in linked]
     _put_into_batches(rows, origin)
     facts = pl.DataFrame(rows, schema=_ROWS)
@@ -162,7 +162,7 @@ def build_candidates(
         "impossible_dates": sum(row["impossible"] is not None for row in rows),
     }
     between = {row["relation"] for row in linked if row["kind"] != "observation"}
-    unmapped = predicates.unmapped(relations.filter(pl.col("raw").is_in(list(between)))) if between else ()
+    unmapped = predicates.unmapped(form for form in relations if form[0] in between)
     return Candidates(
         facts.select(*frames.FACTS),
         _directives(kept),
@@ -185,7 +185,7 @@ def _limited(claims: Sequence[Row], most: int) -> list[Row]:
     return limited
 
 
-class _Names:
+class _NamedEntities:
     """The entities that names mean in their window."""
 
     def __init__(self, names: pl.DataFrame) -> None:

@@ -95,11 +95,15 @@ def evaluate(
     `answered`: (id of a candidate, content of the whole turn that its message answers); somebody who says "yes" to a
     turn says its words. A candidate that passes stays a candidate until it is applied; a rejected one never comes back.
     """
-    open_ = candidates.filter(pl.col("status") == "candidate")
+    open_ = candidates
+    if any(status != "candidate" for status in candidates["status"]):
+        open_ = candidates.filter(pl.col("status") == "candidate")
     rows = _verdicts(open_, messages, settings, content_gate, answered)
     passes = pl.Series("passes", [row["passes"] for row in rows], dtype=pl.Boolean)
     confidence = pl.Series("confidence", [row["confidence"] for row in rows], dtype=pl.Float64)
-    passed, rejected = open_.with_columns(confidence).filter(passes), open_.filter(~passes)
+    passed, rejected = open_.with_columns(confidence), open_.clear()
+    if not passes.all():
+        passed, rejected = passed.filter(passes), open_.filter(~passes)
     refused = [row for row in rows if not row["passes"]]
     if refused:  # a rejected row is stored, so the secret that it was rejected for must be redacted (T39)
         reasons = pl.Series("status_reason", [row["reason"] for row in refused], dtype=pl.String)
@@ -234,7 +238,7 @@ def _batch_states(batches: pl.DataFrame, judged: pl.Series, passes: pl.Series) -
     counts = dict.fromkeys(judged, 0)
     for batch in judged.filter(passes):
         counts[batch] += 1
-    known = batches.filter(pl.Series([id_ in counts for id_ in batches["id"]], dtype=pl.Boolean))
+    known = batches[[place for place, id_ in enumerate(batches["id"]) if id_ in counts]]
     passed = [counts[id_] for id_ in known["id"]]
     states = ["approved" if count else "rejected" for count in passed]
     return known.with_columns(pl.Series("passed", passed, pl.Int64), pl.Series("state", states, pl.String))

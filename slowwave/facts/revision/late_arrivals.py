@@ -38,7 +38,8 @@ _OWN = ["message_id", "valid_from", "statement", "statement_hash", "search_terms
 
 def in_message_order(fresh: pl.DataFrame) -> pl.DataFrame:
     """The candidates in message order, with their place."""
-    return fresh.sort(*_ORDER).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64))
+    ordered = fresh.sort(*_ORDER) if len(fresh) > 1 else fresh
+    return ordered.with_columns(pl.Series("place", range(len(fresh)), pl.Int64))
 
 
 def replay_evidence(

@@ -21,7 +21,7 @@ from slowwave.common.lexicon.labels import DATED, are_apart, is_listed, level_of
 from slowwave.common.lexicon.statement_words import FUNCTION_WORDS, MODALITY, MONTHS, NUMBER_WORDS
 from slowwave.common.text import normalise_name
 
-from .predicates import canonicalise, domain_of
+from .predicates import domain_of, forms_of
 from .repetition import FactSources
 from .revision_state import Fact
 
@@ -396,9 +396,9 @@ class MutualExclusion:
         return self._claims[fact["id"]]
 
 
-def single_valued(predicates: pl.Series, learned: pl.DataFrame) -> frozenset[str]:
+def single_valued(predicates: Iterable[str | None], learned: pl.DataFrame) -> frozenset[str]:
     """The canonical predicates among these that allow one object at a time (S2-61)."""
-    forms = canonicalise(predicates, learned).select("raw", "canonical", "cardinality").iter_rows()
-    return frozenset(raw for raw, canonical, cardinality in forms if cardinality == "1" and raw == canonical) - {
+    forms = forms_of(predicates, learned)
+    return frozenset(raw for raw, canonical, cardinality, _ in forms if cardinality == "1" and raw == canonical) - {
         *_NEVER
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -154,19 +154,23 @@ def canonicalise(raw: pl.Series, learned: pl.DataFrame) -> pl.DataFrame:
 
     `learned` holds rows of the `predicates` table; a row from a file outranks the default table, a model's does not.
     """
+    return pl.DataFrame(forms_of(raw, learned), schema=_FORMS, orient="row")
+
+
+def forms_of(raw: Iterable[str | None], learned: pl.DataFrame) -> list[tuple[str, str, str, str]]:
+    """The rows of `canonicalise`."""
     known = _table(learned)
     rows = []
     for relation in dict.fromkeys(each for each in raw if each is not None):
         form = normal_form(relation)
         canonical, cardinality, source = known.get(form, (form, None, "raw"))
         rows.append((relation, canonical, cardinality or ("1" if re.search(DATED, form) else "n"), source))
-    return pl.DataFrame(rows, schema=_FORMS, orient="row")
+    return rows
 
 
-def unmapped(canonical: pl.DataFrame) -> list[str]:
+def unmapped(forms: Iterable[tuple[str, str, str, str]]) -> list[str]:
     """The canonical forms that are in no table, in order: questions for a model (S2-61)."""
-    forms = frames.rows_of(canonical, "canonical", "source")
-    return list(dict.fromkeys(form for form, source in forms if source == "raw"))
+    return list(dict.fromkeys(canonical for _, canonical, _, source in forms if source == "raw"))
 
 
 def settle_names(answers: Mapping[str, tuple[str, Cardinality]], learned: pl.DataFrame) -> Names:

@@ -34,7 +34,7 @@ _END = (".", "!", "?", "…", ":", '"', "”")
 
 
 @dataclass
-class _Names:
+class _MetNames:
     """The names of a window: those that become entities with their types, and how often each was met."""
 
     speakers: frozenset[str]
@@ -57,7 +57,7 @@ def extract_window(window: Window) -> dict[str, Any]:
     """Judgements, entities and quotations of the window's new messages, in the form of a model's answer (S2-18)."""
     spoken = {turn.speaker.lower() for turn in window.turns if turn.role in ("user", "assistant")}
     speakers = frozenset(part for name in spoken if len(name) > 2 for part in (name, *name.split()))
-    found = _Names(speakers, set(speakers))
+    found = _MetNames(speakers, set(speakers))
     judgements: list[dict[str, Any]] = []
     facts: list[dict[str, Any]] = []
     for turn in window.turns:

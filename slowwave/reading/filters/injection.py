@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from slowwave.common import frames
+
 _RUN = (
     r"\b(?:run|execut(?:e|ing)|paste|open|invoke|start|download|must|should|ejecuta|corre|abre|führe|starte|öffne|"
     r"exécutez?|lancez?|ouvrez?|esegui|lancia|apri|rode|abra|voer|open|continue)\b"
@@ -239,7 +241,10 @@ def _plain(texts: pl.Series) -> pl.Series:
 
 def injection_reasons(texts: pl.Series) -> pl.Series:
     """One reason per text that gives its reader orders, null for other texts."""
-    frame = pl.DataFrame({"raw": texts.cast(pl.String), "plain": _plain(texts)}).with_row_index("row")
+    plain = _plain(texts)
+    if not plain.str.contains_any(_HINTS).any() and all(text is None or text.isascii() for text in texts):
+        return frames.nothing("reason", pl.String(), len(texts))
+    frame = pl.DataFrame({"raw": texts.cast(pl.String), "plain": plain}).with_row_index("row")
     hidden = pl.when(pl.col("raw").str.contains(_TAG_CHARACTERS)).then(pl.lit(_HIDDEN))
     suspects = frame.filter(pl.col("plain").str.contains_any(_HINTS))
     if suspects.is_empty():

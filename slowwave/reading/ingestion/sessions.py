@@ -9,7 +9,8 @@ import polars as pl
 
 from slowwave.common.decisions import Row, decision, decision_frame
 from slowwave.common.records import SessionQuestion, Turn
-from slowwave.graph.community_plan import SignedSummary, one_line, summary_by_rule
+from slowwave.common.text import one_line
+from slowwave.graph.community_plan import SignedSummary, summary_by_rule
 
 TALKS = ("user", "assistant")
 """Roles of questions and answers."""
