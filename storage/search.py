@@ -17,7 +17,6 @@ from .connection import answer, answers, query_of
 from .rows import MARK, ROW, quoted
 from .snapshots import Reading, last_rows, numbered_rows, read_rows
 from .tables import TABLES
-from .vectors import least_of_best
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -33,6 +32,7 @@ _CROWD = 200  # the same for a condition, which as many rows as a batch writes a
 _FEW = 2_000  # rows that meet a condition, up to which they are read and compared
 _BEFORE = 100  # rows before those that an index does not contain, which must have been written earlier
 _BLOCK = 512
+_STRETCH = 64
 _TIES = 20  # beyond, equal vectors would fill memory
 _WORD = re.compile(r"\w+", re.UNICODE)
 _CHOSEN = 100  # texts of scripts without spaces that are compared with one, of those that share its rarest words
@@ -163,11 +163,16 @@ def _best(found: pl.DataFrame, k: int) -> pl.DataFrame:
 
 def _top(cosines: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """(row, column) of the `k` largest values of each row, and of others that equal the last of them."""
-    row, column = np.nonzero(cosines >= least_of_best(cosines, k)[:, None])
-    if len(row) <= _TIES * k * len(cosines):
-        return row, column
+    rows, columns = cosines.shape
+    if columns > 4 * k * _STRETCH:
+        whole = columns // _STRETCH * _STRETCH
+        maxima = cosines[:, :whole].reshape(rows, -1, _STRETCH).max(axis=2)
+        bound = np.partition(maxima, -k, axis=1)[:, -k]
+        row, column = np.nonzero(cosines >= bound[:, None])
+        if len(row) <= _TIES * k * rows:
+            return row, column
     top = np.argpartition(-cosines, k - 1, axis=1)[:, :k]
-    return np.repeat(np.arange(len(cosines)), k), top.ravel()
+    return np.repeat(np.arange(rows), k), top.ravel()
 
 
 class _IndexedRows:

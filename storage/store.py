@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from slowwave.common.errors import Fenced, LeaseBusy, NoStoreYet, StoreMismatch, UnknownName
@@ -38,11 +41,32 @@ log = logging.getLogger("slowwave")
 def in_order(times: pl.Series) -> pl.Series:
     """The times of commits, given in the order of the commits, so that none is earlier than the one before.
 
-    After a clock was set back, a commit has the time of the one before it; where one ran ahead, that of the one after
-    it. Of the two readings that which changes fewer times is taken.
+    A clock that jumped shows in times that cannot all be right. As few as possible are taken to be wrong (what is left
+    is a longest series that does not fall); a wrong one becomes the right one before it, or the first right one.
     """
-    risen, lowered = times.cum_max(), times.cum_min(reverse=True)
-    return risen if (risen != times).sum() <= (lowered != times).sum() else lowered
+    if times.is_sorted():
+        return times
+    backwards = -times.to_physical().to_numpy()[::-1]  # of series of one length that which has the earlier commits
+    right = pl.Series(_longest_rise(backwards)[::-1])
+    return pl.select(pl.when(right).then(times).forward_fill().backward_fill().alias(times.name)).to_series()
+
+
+def _longest_rise(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Marks a longest subsequence that does not fall (patience sorting)."""
+    ends: list[int] = []
+    places: list[int] = []
+    before = np.full(len(numbers), -1)
+    for place, number in enumerate(numbers.tolist()):
+        length = bisect_right(ends, number)
+        before[place] = places[length - 1] if length else -1
+        ends[length : length + 1] = [number]
+        places[length : length + 1] = [place]
+    marked = np.zeros(len(numbers), dtype=bool)
+    place = places[-1]
+    while place >= 0:
+        marked[place] = True
+        place = int(before[place])
+    return marked
 
 
 REQUESTS = 8  # at once, while a namespace is made on object storage
