@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import stat
 import subprocess
@@ -327,20 +326,6 @@ def test_only_deployments_of_folders_that_were_watched_are_forgotten(api: Setup)
 
 
 # A second call while it is up
-
-
-def test_what_is_up_is_shown_with_the_commands_that_reach_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    setup = Setup(str(tmp_path / "my memory"), "work", (str(tmp_path),), free_port())
-    found = {"pid": 1, "options": setup.options, "prefect": "3", "since": "2026-01-01T00:00:00+00:00"}
-    monkeypatch.setattr(parts, "running", lambda setup, part: found)
-    monkeypatch.setattr(parts, "is_healthy", lambda setup: True)
-    monkeypatch.setattr(parts, "has_worker", lambda setup: True)
-    assert command(monkeypatch, "up", "--port", setup.port, "--status") == 0
-    said = capsys.readouterr().out
-    assert f"slowwave runs --store '{tmp_path}/my memory' --namespace work" in said
-    assert f'PREFECT_API_AUTH_STRING="$(cat {shlex.quote(str(setup.password_file))})"' in said
 
 
 # All of it

@@ -46,7 +46,7 @@ from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
 from tasks.nightly.open_questions import propose_overrides
-from tasks.people.review import DecidedProposal, approve, reject
+from tasks.people.review import approve, reject
 from tasks.runtime.runs import Run, existing_run
 
 ANA = Person("ana", "python")
@@ -62,10 +62,6 @@ def waiting(place: Path, state: str | None = "pending") -> tuple[Proposal, ...]:
 
 def review(place: Path) -> Run:
     return existing_run("review", str(place), "default", NOW)
-
-
-def said_yes(place: Path, *ids: str) -> tuple[DecidedProposal, ...]:
-    return approve(review(place), ids or [each.id for each in waiting(place)], ANA)
 
 
 def what_it_says(place: Path, tables: Sequence[str] = SAYS) -> dict[str, pl.DataFrame]:
@@ -341,5 +337,6 @@ def test_a_night_in_which_all_waits_goes_through_and_after_a_yes_it_is_as_if_not
     assert ("changes proposed" not in again["counts"], len(waiting(place, None))) == (True, 3)
     assert consolidated(free)["counts"]["facts merged"] == 3
     (guarded,) = (each.id for each in waiting(place) if "differ" in each.title)
-    assert {each.state for each in said_yes(place, *({w.id for w in waiting(place)} - {guarded}))} == {"applied"}
+    said_yes = approve(review(place), sorted({each.id for each in waiting(place)} - {guarded}), ANA)
+    assert {each.state for each in said_yes} == {"applied"}
     assert_same(what_it_says(place), what_it_says(free))

@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import json
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -275,82 +274,57 @@ def test_an_estimate_comes_true_and_the_budget_is_that_of_all_windows(
 # Which windows are left
 
 
-class Reader:
-    """A run of `ingest` that only notes what it read; at the nth window it does what `trouble` does."""
+class KilledAtFirst:
+    """Runs of `ingest`: the first is killed, its row says running and no cost; the others read all at once."""
 
-    def __init__(self, nth: int = 0, trouble: type[BaseException] = OSError) -> None:
-        self.nth, self.trouble = nth, trouble
+    def __init__(self, place: Store, usd: float) -> None:
+        self.place, self.usd = place, usd
         self.budgets: list[float | None] = []
-        self.met: list[tuple[str, int | None]] = []
 
     async def __call__(
         self, paths: list[str], namespace: str, store: str, settings: IngestSettings, now: datetime
     ) -> dict[str, Any]:
+        self.budgets.append(settings.llm.max_usd)
+        batch = _next_batch(self.place.snapshot(), settings.extract, Cursor())
+        done = batch.with_columns(graph_state=pl.lit("done"))
+        if len(self.budgets) == 1:
+            self._killed(done.head(1), settings, now)
         run = existing_run("ingest", store, namespace, now)
         tally = IngestTally(run.id)
         with recorded(run, tally, {"settings": settings.model_dump()}):
-            assert settings.extract.since is not None
-            self.met.append((f"{settings.extract.since:%m-%d}", settings.extract.limit))
-            self.budgets.append(settings.llm.max_usd)
-            if len(self.met) == self.nth:
-                raise self.trouble("the disk is full")
-            opened = Store.open(store, namespace)
-            batch = _next_batch(opened.snapshot(), settings.extract, Cursor())
-            with opened.commit(run.id, "ingest.candidates", now) as tx:
-                tx.upsert("messages", batch.with_columns(graph_state=pl.lit("done")))
-            tally.counts["messages extracted"] += len(batch)
+            with self.place.commit(run.id, "ingest.candidates", now) as tx:
+                tx.upsert("messages", done)
+            tally.counts["messages extracted"] += len(done)
         return tally.summary()
 
-
-def filled_by(reader: Reader, store: Store, **asked: Any) -> tuple[BackfillTally, str]:
-    """A backfill whose windows are read by this reader: its tally, and its run."""
-    whole = {"start": None, "end": None, "paths": (), "window": "week", "limit": None, "force": False}
-    question = BackfillRequest(**{**whole, "stages": ("ingest",), "settings": BackfillSettings(), **asked})
-    run = backfill_run(store.uri, "default", question, NOW)
-    tally = BackfillTally(run.id, namespace="default")
-
-    async def fill() -> None:
-        with recorded(run, tally, question.parameters()), phases_of(run):
-            await fill_windows(run, question, windows_left(run, question), tally, reader)
-
-    with suppress(KeyboardInterrupt):
-        asyncio.run(fill())
-    return tally, run.id
-
-
-def killed_at(nth: int, place: Store, *, usd: float = 0.0, **asked: Any) -> tuple[Reader, BackfillTally]:
-    """A backfill at whose nth window the process of `ingest` is killed: its row says running, its cost nothing."""
-
-    class Dies(Reader):
-        async def __call__(
-            self, paths: list[str], namespace: str, store: str, settings: IngestSettings, now: datetime
-        ) -> dict[str, Any]:
-            if len(self.budgets) + 1 != nth:
-                return await super().__call__(paths, namespace, store, settings, now)
-            self.budgets.append(settings.llm.max_usd)
-            row = {
-                "id": "ingest-killed", "flow": "ingest", "state": "running", "started_at": now,
-                "owner": f"{new_owner('gone').rsplit('|', 2)[0]}|0|u", "parent_id": _night.get(),
-                "parameters": as_json({"settings": settings.model_dump()}),
-            }  # fmt: skip
-            with place.commit("ingest-killed", "run", now) as tx:
-                tx.upsert("runs", pl.DataFrame([row]))
-            batch = _next_batch(place.snapshot(), settings.extract, Cursor())
-            with place.commit("ingest-killed", "ingest.candidates", now) as tx:
-                tx.upsert("messages", batch.head(1).with_columns(graph_state=pl.lit("done")))
-            entry = LedgerEntry("k", "anthropic", "m", "extract", "extract", "h", "s", response="{}", usd=usd, calls=1)
-            StoredAnswers(place, "ingest-killed").record([entry])
-            raise OSError("the process is gone")
-
-    reader = Dies()
-    return reader, filled_by(reader, place, **asked)[0]
+    def _killed(self, done: pl.DataFrame, settings: IngestSettings, now: datetime) -> None:
+        row = {
+            "id": "ingest-killed", "flow": "ingest", "state": "running", "started_at": now,
+            "owner": f"{new_owner('gone').rsplit('|', 2)[0]}|0|u", "parent_id": _night.get(),
+            "parameters": as_json({"settings": settings.model_dump()}),
+        }  # fmt: skip
+        with self.place.commit("ingest-killed", "run", now) as tx:
+            tx.upsert("runs", pl.DataFrame([row]))
+        with self.place.commit("ingest-killed", "ingest.candidates", now) as tx:
+            tx.upsert("messages", done)
+        paid = LedgerEntry("k", "anthropic", "m", "extract", "extract", "h", "s", response="{}", usd=self.usd, calls=1)
+        StoredAnswers(self.place, "ingest-killed").record([paid])
+        raise OSError("the process is gone")
 
 
 @pytest.mark.proof
 def test_what_a_killed_window_paid_is_not_left_to_the_others(new_store: Callable[[], Store]) -> None:
     store = new_store()
     stored(store)
-    reader, tally = killed_at(1, store, usd=2.0, settings=BackfillSettings(max_usd=3.0))
+    question = BackfillRequest(None, None, (), "week", None, False, ("ingest",), BackfillSettings(max_usd=3.0))
+    run, reader = backfill_run(store.uri, "default", question, NOW), KilledAtFirst(store, usd=2.0)
+    tally = BackfillTally(run.id, namespace="default")
+
+    async def fill() -> None:
+        with recorded(run, tally, question.parameters()), phases_of(run):
+            await fill_windows(run, question, windows_left(run, question), tally, reader)
+
+    asyncio.run(fill())
     assert (reader.budgets[:2], tally.usage.usd) == ([3.0, 1.0], 2.0)
 
 

@@ -195,24 +195,6 @@ def test_a_model_is_asked_once_about_all_and_never_again_while_nothing_changes(p
     assert len(api.requests) == commits(place) == 1
 
 
-@pytest.mark.proof
-def test_one_changed_relation_asks_about_its_community_alone_which_keeps_its_id(place: Path, serve: Serve) -> None:
-    api = serve(summariser)
-    refreshed(place, CLAUDE)
-    before = held(place)
-    tell(place, ["Ben sings with Anna"])
-    summary = refreshed(place, CLAUDE, now=NOW + timedelta(days=1))
-    assert summary["llm"]["calls"] == 1
-    ((names, facts),) = shown(api.requests[1]).values()
-    assert sorted(names) == ["Anna", "Ben", "Carla"]
-    assert "Ben sings with Anna." in facts
-    after = held(place)
-    assert after["Dario, Edna, Fritz"] == before["Dario, Edna, Fritz"]
-    assert after["Anna, Ben, Carla"]["id"] == before["Anna, Ben, Carla"]["id"]
-    assert after["Anna, Ben, Carla"]["fingerprint"] != before["Anna, Ben, Carla"]["fingerprint"]
-    assert after["Anna, Ben, Carla"]["created_at"] == before["Anna, Ben, Carla"]["created_at"]
-
-
 # Who is new
 
 

@@ -111,26 +111,6 @@ def merger(request: Body) -> Reply:
 # Without a model
 
 
-@pytest.mark.proof
-def test_numbers_and_denials_are_never_merged_and_wait_for_somebody_who_can_tell(tmp_path: Path) -> None:
-    place = remembered(tmp_path / "m", numbered(APART, subject="Gateway"))
-    summary = consolidated(place)
-    assert "facts merged" not in summary["counts"]
-    assert sorted(live(place)) == sorted(APART)
-    assert set(rows(place, "pair_decisions")["outcome"]) == {"pending"}
-    assert rows(place, "facts")["consolidated_at"].null_count() == 0
-
-
-@pytest.mark.proof
-def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
-    place = remembered(tmp_path / "m", numbered((*TEA, *APART)))
-    consolidated(place)
-    before = contents(place)
-    again = consolidated(place)
-    assert again["counts"] == {}
-    assert_same(before, contents(place))
-
-
 # With a model
 
 

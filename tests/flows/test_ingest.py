@@ -36,7 +36,6 @@ from talk import (
 )
 
 from slowwave import open_memory
-from slowwave.common.errors import MissingKey, UnknownName, UnusableInput
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
@@ -112,25 +111,6 @@ def test_orders_to_the_reader_are_kept_as_messages_but_never_believed(learned: t
 
 
 # What cannot be used leaves nothing behind
-
-
-@pytest.mark.parametrize(
-    ("path", "more", "error", "words"),
-    [
-        ("bad/not-a-format.bin", {}, UnusableInput, "not-a-format.bin"),
-        ("no-such-file.jsonl", {}, UnusableInput, "no-such-file.jsonl"),
-        ("documents", {"format": "pdf"}, UnknownName, "markdown"),
-        ("documents", {"llm": {"model": "nobody/x"}}, UnknownName, "anthropic"),
-        ("documents", {"llm": {"model": "anthropic/claude-haiku-4-5"}}, MissingKey, "ANTHROPIC_API_KEY"),
-        ("documents", {"llm": {"model": "replay/nowhere.jsonl"}}, UnusableInput, "nowhere.jsonl"),
-    ],
-)
-def test_what_cannot_be_used_is_named_before_anything_is_made(
-    tmp_path: Path, path: str, more: dict[str, Any], error: type[Exception], words: str
-) -> None:
-    with pytest.raises(error, match=words):
-        learn(EXAMPLES / path, tmp_path / "m", **more)
-    assert not (tmp_path / "m").exists()
 
 
 @pytest.mark.proof
@@ -481,14 +461,6 @@ def history(folder: Path, *shas: str) -> Path:
     file = folder / "history.txt"
     file.write_text("".join(reversed(commits)))
     return file
-
-
-@pytest.mark.proof
-def test_logs_of_two_repositories_in_folders_of_one_name_are_two_conversations(tmp_path: Path) -> None:
-    places = (history(tmp_path / "a" / "harbour", "1a2b3"), history(tmp_path / "b" / "harbour", "4c5d6"))
-    learn([*places], tmp_path / "m")
-    found = rows(tmp_path / "m", "messages").select(pl.col("message_id").str.slice(0, 5), "conversation_id")
-    assert dict(found.iter_rows()) == {"1a2b3": "harbour-1a2b31a", "4c5d6": "harbour-4c5d64c"}
 
 
 @pytest.mark.proof

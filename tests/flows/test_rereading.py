@@ -92,10 +92,6 @@ def reread(store: Path, **llm: Any) -> dict[str, Any]:
     return learn([], store, llm={"model": CLAUDE, **llm}, extract={"reread": True, "window_messages": 25})
 
 
-def read_at_first(talk: Path, store: Path) -> dict[str, Any]:
-    return learn(talk, store, llm={"model": CLAUDE}, extract={"window_messages": 25})
-
-
 def live(store: Path) -> list[str]:
     return sorted(rows(store, "facts", "status = 'active'")["statement"])
 
@@ -110,7 +106,7 @@ def test_two_hundred_messages_that_are_read_later_leave_what_reading_them_at_fir
 ) -> None:
     talk, at_first, later = talks(tmp_path), tmp_path / "a", tmp_path / "b"
     first = serve(reader)
-    read_at_first(talk, at_first)
+    learn(talk, at_first, llm={"model": CLAUDE}, extract={"window_messages": 25})
     learn(talk, later)
     assert rows(later, "messages", "read_by = 'quotes'").height == 200
     quotations = contents(later)

@@ -300,17 +300,6 @@ def test_each_role_may_have_its_own_model() -> None:
 # Providers
 
 
-@pytest.mark.parametrize(
-    ("model", "variable"), [("anthropic/claude-haiku-4-5", "ANTHROPIC_API_KEY"), ("openai/gpt-5", "OPENAI_API_KEY")]
-)
-def test_a_missing_key_names_its_variable_and_the_way_without(
-    monkeypatch: pytest.MonkeyPatch, model: str, variable: str
-) -> None:
-    monkeypatch.delenv("ANTHROPIC_API_KEY")
-    with pytest.raises(MissingKey, match=f"{variable}.*--llm quotes"):
-        Language(settings(model=model), MemoryLedger())
-
-
 def test_a_missing_package_names_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CO_API_KEY", "12345678")
     monkeypatch.setitem(sys.modules, "cohere", None)

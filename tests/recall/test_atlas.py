@@ -243,13 +243,6 @@ def test_bounds_keep_the_most_related_and_say_what_is_left_out(memory: Store) ->
     assert all(-1 <= by < 1 for by in few["facts"]["by"])
 
 
-def test_an_empty_store_has_an_atlas(empty_store: Path) -> None:
-    data = atlas_data(Store.open(str(empty_store)), NOW)
-    assert data["entities"]["id"] == []
-    assert data["facts"]["id"] == []
-    assert "Nothing is remembered yet" in atlas_page(data)
-
-
 # The map
 
 

@@ -130,7 +130,9 @@ DEEDS = ("relate", "relate", "relate", "remove", "know", "know", "use", "archive
 numbers = st.lists(st.integers(0, 11), min_size=1, max_size=4, unique_by=lambda number: number % len(NAMES))
 
 
-@pytest.mark.parametrize("is_own", [True, False], ids=["of this process", "of another"])
+@pytest.mark.parametrize(
+    "is_own", [True, pytest.param(False, marks=pytest.mark.proof)], ids=["of this process", "of another"]
+)
 @example(history=[("archive", [0], True), ("know", [6], True), ("undo", [0], True)])
 @example(history=[("merge", [0], True), ("know", [6], True), ("undo", [0], True)])
 @given(history=st.lists(st.tuples(st.sampled_from(DEEDS), numbers, st.booleans()), min_size=1, max_size=10))

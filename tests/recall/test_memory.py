@@ -217,15 +217,6 @@ def test_a_full_buffer_is_written_while_the_memory_is_open(tmp_path: Path, monke
             assert len(Store.open(str(uri)).log("retrieval_events")) == count
 
 
-def test_looking_at_an_entity_is_logged_too(memory_copy: Path) -> None:
-    with OpenMemory.open(str(memory_copy)) as memory:
-        entity, _ = memory.facts_of("Devon Clarke", now=NOW)
-    log = Store.open(str(memory_copy)).log(
-        "entity_access_log", f"query_hash = '{digest('Devon Clarke')}' AND run_id = ''"
-    )
-    assert set(log["entity_id"]) == {entity.id}
-
-
 def test_a_log_that_cannot_be_written_never_fails_the_read(
     memory_copy: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -297,8 +297,7 @@ def test_up_to_ten_facts_fewer_are_the_first_of_more(learned: tuple[Path, dict[s
 # Episodes: conversations as things that happened
 
 
-@pytest.fixture
-def episodes(new_store: Callable[[], Store]) -> Store:
+def test_the_episodes_of_an_entity_come_newest_first(new_store: Callable[[], Store]) -> None:
     """Three conversations on three days: the first about Ana, the second about both, the third about Ben."""
     store = new_store()
     days = [EPOCH + timedelta(days=day) for day in range(3)]
@@ -309,19 +308,9 @@ def episodes(new_store: Callable[[], Store]) -> Store:
         tx.upsert("episodes", pl.DataFrame(columns))
         pairs = {"episode_id": ["one", "two", "two", "three"], "entity_id": ["ana", "ana", "ben", "ben"]}
         tx.upsert("episode_entities", pl.DataFrame({"id": list("abcd"), **pairs}))
-    return store
-
-
-def test_the_episodes_of_an_entity_come_newest_first(episodes: Store) -> None:
-    assert [episode.conversation_id for episode in episodes_of(episodes.snapshot(), "ana")] == ["two", "one"]
-
-
-def test_the_last_episodes_are_those_that_ended_last(episodes: Store) -> None:
-    assert [episode.messages for episode in last_episodes(episodes.snapshot(), 2)] == [3, 2]
-
-
-def test_the_entities_of_the_last_episodes_are_counted_without_traversal(episodes: Store) -> None:
-    snapshot = episodes.snapshot()
+    snapshot = store.snapshot()
+    assert [episode.conversation_id for episode in episodes_of(snapshot, "ana")] == ["two", "one"]
+    assert [episode.messages for episode in last_episodes(snapshot, 2)] == [3, 2]
     assert entities_of_last(snapshot, 1) == {"ben"}
     assert entities_of_last(snapshot, 2) == {"ben", "ana"}
 

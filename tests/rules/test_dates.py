@@ -70,16 +70,6 @@ def test_97_percent_are_found_in_their_sentence_and_understood_and_none_but_the_
     assert len(wrong) <= 0.03 * len(PHRASES)
 
 
-def test_a_state_begins_and_ends_without_happening() -> None:
-    since = resolve_times("since 2021", NOVEMBER)
-    until = resolve_times("until 31 January", NOVEMBER)
-    assert day(resolve_times("since Monday", SAID).valid_from) == "2026-04-06"
-    both = resolve_times("from 2011 to 2014", NOVEMBER, kind="state")
-    assert (day(since.valid_from), since.valid_to, since.event_at) == ("2021-01-01", None, None)
-    assert (until.valid_from, day(until.valid_to), until.event_at) == (NOVEMBER, "2025-02-01", None)
-    assert (day(both.valid_from), day(both.valid_to), both.event_at) == ("2011-01-01", "2015-01-01", None)
-
-
 @pytest.mark.parametrize(
     "words",
     [

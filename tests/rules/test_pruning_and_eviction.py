@@ -12,7 +12,6 @@ import pytest
 from slowwave.common import frames
 from slowwave.common.settings import StewardSettings
 from slowwave.lifecycle.pruning_and_eviction import (
-    BY_A_PERSON,
     ENTITIES,
     FACTS,
     POINTERS,
@@ -21,7 +20,6 @@ from slowwave.lifecycle.pruning_and_eviction import (
     is_learning,
     plan_cap,
     plan_prune,
-    plan_retirement,
     without_pointers,
 )
 from slowwave.lifecycle.usage_scores import usage_of
@@ -53,37 +51,6 @@ def measures(decisions: pl.DataFrame) -> dict[str, Any]:
 
 
 # Retirement
-
-
-def test_what_is_retired_is_archived_with_its_cause_and_what_was_flagged_for_it_is_free() -> None:
-    flags = {"similar_to_id": "a", "similarity_flag": True}
-    partners = facts(
-        fact("c", similarity_score=0.9, **flags), fact("b", similarity_score=0.8, **flags),
-        fact("a", similarity_score=0.7, **flags), fact("ended", **flags, valid_to=ago(1)),
-        fact("unflagged", similar_to_id="a", similarity_flag=False),
-    )  # fmt: skip
-    pairs = frames.conform(
-        pl.DataFrame({"id": ["p2", "p1"], "a_id": ["z", "a"], "b_id": ["a", "z"], "outcome": ["pending"] * 2}),
-        frames.PAIR_DECISIONS,
-    )
-    plan = plan_retirement(facts(fact("a"), fact("z")), partners, pairs, BY_A_PERSON, NOW, {"a": {"score": 0.01}})
-    changed = plan.facts.select(
-        "id", "status", "status_reason", "expired_at", "similarity_flag", "similar_to_id"
-    ).rows()
-    assert changed == [
-        ("a", "archived", "deleted", NOW, None, None),
-        ("z", "archived", "deleted", NOW, None, None),
-        ("b", "active", None, None, False, None),
-        ("c", "active", None, None, False, None),
-    ]
-    assert (plan.retired, plan.cleared, plan.pairs) == (("a", "z"), ("b", "c"), ("p1", "p2"))
-    first = plan.decisions.row(0, named=True)
-    assert (first["action"], first["decided_by"], first["reason"], first["at"], first["subject_id"]) == (
-        "archive", "person", "A person retired it; undo brings it back.", NOW, "a",
-    )  # fmt: skip
-    assert (first["ids_in"], first["ids_out"]) == (["a"], ["a", "b", "c"])
-    assert measures(plan.decisions)["a"] == {"score": 0.01}
-    assert plan.decisions["id"].n_unique() == 2
 
 
 # Pruning

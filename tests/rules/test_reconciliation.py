@@ -448,13 +448,6 @@ def test_without_a_model_the_best_pair_of_each_fact_waits_with_its_guard() -> No
     assert made.summary()["pending"] == 2
 
 
-def test_with_a_model_nothing_waits_and_what_waited_is_settled() -> None:
-    waiting = decided("a", "b", "pending")
-    pool = pool_of(TEA, CHAI, decided=waiting, cosine=0.75)
-    assert questions(pool) == [("a", "b")]
-    assert plan(pool, [keep("a", "b")]).pairs["outcome"].to_list() == ["keep_all"]
-
-
 # Order, circles, races
 
 

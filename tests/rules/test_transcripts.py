@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.common.errors import UnknownName
 from slowwave.common.timestamps import parse_time
 from slowwave.reading.ingestion.conversations import Conversations
 from slowwave.reading.ingestion.formats import Note, load_lines, load_values
-from slowwave.reading.ingestion.parsers import known_format
 from slowwave.reading.ingestion.transcripts import Message, Origin, parse_chatgpt, parse_claude_code, parse_message
 
 ORIGIN = Origin("file", "global")
@@ -296,11 +294,3 @@ def test_a_message_of_nothing_but_thinking_or_blanks_is_skipped() -> None:
     frame, found = gather(spoken("<think>hm"), spoken(" \t "), spoken("\u200b"))
     assert frame.is_empty()
     assert found == ["a message without text"] * 3
-
-
-def test_an_unknown_format_is_named_with_the_known_ones() -> None:
-    with pytest.raises(
-        UnknownName,
-        match=r"Did you mean 'markdown'.*chatgpt, claude-ai, claude-code, .*markdown, messages, slack, text",
-    ):
-        known_format("markdwon")

@@ -153,7 +153,9 @@ def do(store: Store, deed: str, chosen: list[int], turn: int) -> None:
         pass
 
 
-@pytest.mark.parametrize("is_own", [True, False], ids=["of this process", "of another"])
+@pytest.mark.parametrize(
+    "is_own", [True, pytest.param(False, marks=pytest.mark.proof)], ids=["of this process", "of another"]
+)
 @given(history=st.lists(st.tuples(deeds, st.booleans()), min_size=1, max_size=8))
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_after_any_history_memory_answers_as_a_fresh_process_does(

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
 from importlib import import_module
 
 import pytest
 
-from bench import synthetic
-from bench.figures import Figure
 from bench.ingest import STAGES
 from bench.metrics import evidence_recall, is_pair_found, named_messages
 from bench.probe import Stopwatch
@@ -19,11 +15,6 @@ from slowwave.common.types import Provenance, RecalledFact
 def fact(*messages: str) -> RecalledFact:
     said = tuple(Provenance("c", message, "", None) for message in messages)
     return RecalledFact("f", "S.", "S", "p", None, 1.0, 1.0, "active", None, None, (), said)
-
-
-def test_the_same_seed_gives_the_same_messages_and_facts() -> None:
-    assert list(synthetic.messages(200, 7)) == list(synthetic.messages(200, 7))
-    assert list(synthetic.facts(200, 7)) == list(synthetic.facts(200, 7))
 
 
 def test_a_fact_with_three_sources_names_three_messages_and_a_repeated_one_counts_once() -> None:
@@ -51,14 +42,6 @@ def test_a_pair_is_found_when_any_earlier_message_is_among_the_first() -> None:
     assert not is_pair_found(["5", "6", "7"], ["7"], 2)
 
 
-def test_a_bar_is_met_on_its_better_side_only() -> None:
-    assert Figure("b", "rate", 500.0, bar=500.0).is_met
-    assert not Figure("b", "rate", 499.0, bar=500.0).is_met
-    assert Figure("b", "time", 19.0, bar=20.0, better="lower").is_met
-    assert not Figure("b", "time", 21.0, bar=20.0, better="lower").is_met
-    assert Figure("b", "note", 1.0).is_met is None
-
-
 class Work:
     clock = 0.0
 
@@ -70,37 +53,13 @@ class Work:
     def inner(self) -> None:
         Work.clock += 4.0
 
-    async def later(self) -> None:
-        Work.clock += 5.0
-        await asyncio.sleep(0)
-        Work.clock += 6.0
-
-    def steps(self) -> Iterator[int]:
-        Work.clock += 7.0
-        yield 1
-        Work.clock += 8.0
-
-
-def watch() -> Stopwatch:
-    return Stopwatch(lambda: Work.clock)
-
 
 def test_time_in_a_nested_stage_belongs_to_that_stage_alone() -> None:
     watched = {"outer": [f"{__name__}:Work.outer"], "inner": [f"{__name__}:Work.inner"]}
-    with watch().watching(watched) as stages, stages.stage("rest"):
+    with Stopwatch(lambda: Work.clock).watching(watched) as stages, stages.stage("rest"):
         Work().outer()
         Work.clock += 1.0
     assert stages.seconds == {"outer": 5.0, "inner": 4.0, "rest": 1.0}
-
-
-def test_what_is_awaited_or_stepped_through_is_timed_to_its_end_and_nothing_stays_replaced() -> None:
-    before = Work.later
-    with watch().watching({"later": [f"{__name__}:Work.later"], "steps": [f"{__name__}:Work.steps"]}) as stages:
-        asyncio.run(Work().later())
-        for _ in Work().steps():
-            Work.clock += 100.0
-    assert stages.seconds == {"later": 11.0, "steps": 15.0}
-    assert Work.later is before
 
 
 @pytest.mark.parametrize("target", [target for targets in STAGES.values() for target in targets])

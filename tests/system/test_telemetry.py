@@ -31,8 +31,6 @@ from typer.testing import CliRunner
 import slowwave.common.telemetry
 from apps.cli import app
 from flows.maintenance import decay
-from slowwave.common.run_counts import effects, retired
-from slowwave.common.run_counts import written as facts_written
 from slowwave.common.settings import SleepSettings
 from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
@@ -273,17 +271,6 @@ def test_spans_and_measures_go_to_the_collector_that_the_environment_names(
 # What a run changed, in words
 
 
-def test_effects_are_told_in_a_few_words() -> None:
-    counts = {"facts learned": 34, "facts merged": 5, "facts superseded": 1, "facts ended": 1, "messages read": 9}
-    assert effects(counts) == ["+34 facts", "5 merged", "2 ended"]
-    night = {"decay: facts moved to the archive": 12, "steward: facts pruned": 1_200, "steward: facts scored": 9}
-    assert effects(night) == ["1,212 archived"]
-    left = {"facts left for later": 2, "changes proposed": 3}
-    assert effects(left) == ["2 facts left for a later run", "3 changes that wait for a person"]
-    assert effects({"messages read": 9}) == []
-    assert (facts_written(counts), retired(counts)) == (34, 7)
-
-
 # What `slowwave runs` tells
 
 
@@ -329,16 +316,3 @@ def test_runs_are_told_at_eighty_columns_with_cost_effect_and_phases_under_their
     assert "    5 merged" in lines
     few = CliRunner().invoke(app, ["runs", "--limit", "1", "--store", store.uri, "--json"])
     assert [run["flow"] for run in json.loads(few.stdout)["runs"]] == ["sleep", "consolidate", "steward"]
-
-
-def test_one_run_is_told_in_full(new_store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = new_store()
-    night_of(store)
-    monkeypatch.setenv("COLUMNS", "120")
-    told = CliRunner().invoke(app, ["runs", "sleep", "--store", store.uri]).stdout
-    assert f"slowwave undo sleep-20260101-010000-bbbb --store {store.uri}" in told
-    whole = json.loads(CliRunner().invoke(app, ["runs", "sleep", "--store", store.uri, "--json"]).stdout)
-    assert whole["phases"] == ["consolidate-20260101-010100-cccc", "steward-20260101-010200-dddd"]
-    assert [commit["kind"] for commit in whole["commits"]] == ["run"]
-    assert whole["parameters"]["settings"]["max_calls"] == 7
-    assert all(commit["waited_s"] >= 0 for commit in whole["commits"])

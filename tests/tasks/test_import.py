@@ -257,17 +257,6 @@ def test_what_is_called_by_an_order_or_a_secret_is_left_out(write: Write) -> Non
 
 
 @pytest.mark.proof
-def test_words_for_kinds_of_things_become_ours_or_concepts_with_a_count(
-    imported: tuple[Path, dict[str, Imported]],
-) -> None:
-    store, _ = imported
-    kinds = dict(rows(store, "entities").select("canonical_name", "entity_type").iter_rows())
-    assert (kinds["ferrywise"], kinds["pixel"], kinds["alcântara"]) == ("organization", "concept", "place")
-    aliases = dict(rows(store, "entity_aliases").select("alias_name", "entity_id").iter_rows())
-    assert aliases["tomás_rey"] == aliases["tomás rey"]
-
-
-@pytest.mark.proof
 def test_what_is_known_imports_nothing_and_what_changed_takes_the_place_of_what_it_was(
     write: Write, small: Path, known: Path
 ) -> None:

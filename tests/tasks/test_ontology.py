@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, fault, filled
 from stores import entity, remembered
 from stores import fact as any_fact
-from talk import CLAUDE, NOW, Line, learn, rows, said, texts_of, written
+from talk import CLAUDE, NOW, learn, rows, said, texts_of, written
 
 from slowwave.common import frames
 from slowwave.facts.revision.predicates import DEFAULT, canonicalise, learned_rows, settle_names
@@ -65,11 +65,8 @@ def paid(**more: Any) -> dict[str, Any]:
 
 def told(folder: Path, name: str, *texts: str) -> Path:
     """A document with these passages: the relations of conversations are a closed list."""
-    return written(folder / f"{name}.jsonl", as_document(said([("Ana", text) for text in texts], name)))
-
-
-def as_document(lines: list[Line]) -> list[Line]:
-    return [{**line, "role": "document"} for line in lines]
+    lines = [{**line, "role": "document"} for line in said([("Ana", text) for text in texts], name)]
+    return written(folder / f"{name}.jsonl", lines)
 
 
 def canonical(store: Path) -> dict[str, tuple[str, str]]:

@@ -137,14 +137,6 @@ def test_a_damaged_file_in_a_folder_does_not_stop_the_others(tmp_path: Path) -> 
     assert [(issue.line, issue.path.endswith("a.jsonl")) for issue in issues(batches)] == [(1, True), (2, True)]
 
 
-def test_the_same_messages_in_two_files_are_stored_once(tmp_path: Path) -> None:
-    first = write(tmp_path / "a.jsonl", lines(said(1), said(2)))
-    second = write(tmp_path / "b.jsonl", lines(said(2), said(3)))
-    both = frame(read(first, second))
-    assert both["message_id"].to_list() == ["m1", "m2", "m3"]
-    assert both["ordinal"].to_list() == [0, 1, 2]
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "latin-1", "cp1252"])
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.txt"])
 def test_text_is_read_in_any_usual_encoding(tmp_path: Path, encoding: str, name: str) -> None:
@@ -196,14 +188,6 @@ def test_an_edited_document_keeps_the_rows_of_what_did_not_change(tmp_path: Path
     speaker = f"---\ntitle: Boats\n---\n{file.read_text()}"
     after = frame(read(write(file, speaker)))["id"].to_list()
     assert [row in after for row in before] == [True, False]
-
-
-def test_reading_again_gives_the_same_rows(tmp_path: Path) -> None:
-    file = write(tmp_path / "a.jsonl", lines({"speaker": "Nora", "text": "Hi"}, {"speaker": "Nora", "text": "Hi"}))
-    first = frame(read(file))
-    os.utime(file, (1, 1))
-    assert frame(read(file))["id"].to_list() == first["id"].to_list()
-    assert first["conversation_id"].to_list() == ["a", "a"]
 
 
 def test_every_bundled_example_is_read() -> None:

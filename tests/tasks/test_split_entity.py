@@ -365,11 +365,6 @@ def test_a_plan_that_has_grown_stale_is_refused(store: Path) -> None:
     assert [each.state for each in list_proposals(snapshot(store), None)] == ["stale"]
 
 
-def test_nothing_is_proposed_that_need_not_be_split(template: Path) -> None:
-    with pytest.raises(Refused, match="need not be split"):
-        propose(run_of(template), "Small", EACH)
-
-
 # What others make of it (T33, C17)
 
 
