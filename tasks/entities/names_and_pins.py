@@ -17,6 +17,7 @@ from slowwave.common.run_counts import RunCount
 from slowwave.common.text import digest, normalise_name
 from slowwave.common.validity import live_sql
 from slowwave.entities.mentions import embed_texts, name_to_store
+from slowwave.facts.deduplication.observations import LEAST_OF_ID
 from slowwave.lifecycle.entity_merges import alias_rows
 from slowwave.reading.extraction.roster import is_same_person
 from storage.snapshots import Reading
@@ -194,11 +195,13 @@ def pin_facts(run: Run, ids: Sequence[str], pinned: bool = True) -> Pinned:
     """Keep facts for ever, or no longer, as a run of its own: never pruned, merged away or evicted (S4-07, G4).
 
     `ids` may be beginnings, or the short forms that tables show. All are pinned or none: raises `UnknownName` for an id
-    that names no fact, or several, and `UnusableInput` for a fact that is over. Where nothing would change there is no
-    run.
+    that names no fact, or several, and `UnusableInput` for one that is too short, or a fact that is over. Where nothing
+    would change there is no run.
     """
     if not ids:
         raise UnusableInput("There is nothing to pin.", "Name facts by their ids; `slowwave facts NAME` shows them.")
+    if short := [id_ for id_ in ids if len(id_) < LEAST_OF_ID]:
+        raise UnusableInput(f"{short[0]!r} is too short for an id.", f"Give at least {LEAST_OF_ID} of its characters.")
     snapshot = existing_store(run).snapshot()
     meant = list(dict.fromkeys(fact_named(snapshot, id_) for id_ in ids))
 

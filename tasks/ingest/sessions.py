@@ -147,8 +147,8 @@ async def ask_for_summaries(
 ) -> SummaryAnswers:
     """The summaries of these ids, whose questions are packed in their order.
 
-    What a prompt about several has no usable answer for is asked about once more, alone. An answer about one alone
-    that says nothing is not kept: the next run asks again.
+    What a prompt about several has no usable answer for is asked about once more, alone, except where the model could
+    not be reached. An answer about one alone that says nothing is not kept: the next run asks again.
     """
     questions = [question for pack in packs for question in pack]
     ends = accumulate(map(len, packs))
@@ -165,7 +165,7 @@ async def ask_for_summaries(
             silent = [n for n in group if n not in texts]
             errors |= dict.fromkeys(silent, answer.error or "The model gave no summary of some.")
             left.update(silent if answer.skipped else ())
-            again += [range(n, n + 1) for n in silent] if len(group) > 1 and not answer.skipped else []
+            again += [range(n, n + 1) for n in silent] if len(group) > 1 and not answer.is_unanswered else []
         groups = again
     failed = [n for n in range(len(questions)) if n not in texts and n not in left]
     model = language.model("summarize")

@@ -21,7 +21,7 @@ from slowwave.common import frames
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.errors import Refused, UnusableInput
 from slowwave.common.run_counts import RunCount
-from slowwave.common.settings import SplitSettings
+from slowwave.common.settings import ApprovalSettings, IngestSettings, SplitSettings
 from slowwave.common.validity import live_sql
 from slowwave.review.changes import RowChange, decoded, in_brief
 from slowwave.review.proposals import Person, Proposing, cleaned
@@ -31,6 +31,7 @@ from storage.drafts import write_changes
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
 from tasks.entities.retirement import renew_profiles
+from tasks.ingest.application import apply_patches
 from tasks.runtime.engine import task
 from tasks.runtime.runs import Run, as_run, embedder_of, existing_store, store_of, vector_column
 from tasks.runtime.writing import proposal_of, proposing, settle_patches
@@ -60,9 +61,13 @@ class DecidedProposal:
 def approve(run: Run, ids: Sequence[str], person: Person, note: str = "") -> tuple[DecidedProposal, ...]:
     """Carry out what a person said yes to, in one commit; a stale proposal is refused.
 
-    `ids` may be short forms. `Refused` where one is not open (T50).
+    `ids` may be short forms. `Refused` where one is not open (T50). Candidates of a stale proposal are proposed again:
+    a run that asks nobody would learn them without a yes.
     """
-    return _decide(run, ids, "approve", person, note)
+    done = _decide(run, ids, "approve", person, note)
+    if stale := [each.id for each in done if each.state == "stale"]:
+        _propose_again(run, stale)
+    return done
 
 
 @task("reject proposals")
@@ -192,11 +197,25 @@ def _decision_rows(run: Run, chosen: Sequence[Proposal], person: Person, note: s
 
 
 def _open_again(tx: Transaction, stale: Sequence[Proposal]) -> None:
-    """Open stale patches again, so that the next run decides them."""
-    facts = [change.id for each in stale if each.action == "patch" for change in each.changes]
-    ids = tx.by_ids("facts", facts, ["patch_batch_id"], where="status = 'candidate'")["patch_batch_id"].unique()
-    rows = tx.by_ids("patch_batches", ids.drop_nulls())
+    """Open stale patches again, so that `_propose_again` finds them."""
+    rows = tx.by_ids("patch_batches", _batches_of(tx, stale))
     tx.upsert("patch_batches", rows.with_columns(state=pl.lit("open")))
+
+
+def _batches_of(reading: Reading, proposals: Sequence[Proposal]) -> pl.Series:
+    """The batches of candidates that still wait under these proposals."""
+    facts = [change.id for each in proposals if each.action == "patch" for change in each.changes]
+    found = reading.by_ids("facts", facts, ["patch_batch_id"], where="status = 'candidate'")["patch_batch_id"]
+    return found.drop_nulls().unique()
+
+
+def _propose_again(run: Run, stale: Sequence[str]) -> None:
+    """Propose the candidates of stale proposals as they would be learned now."""
+    snapshot = store_of(run).snapshot()
+    batches = _batches_of(snapshot, proposals_by_id(snapshot, stale)).to_list()
+    if batches:
+        manual = IngestSettings(approval=ApprovalSettings(mode="manual"))
+        apply_patches(run, manual, look_back=False, batch_ids=batches)
 
 
 def _owners(run: Run, done: Sequence[Proposal]) -> list[str]:
@@ -221,6 +240,7 @@ _COUNTS = {
 _AGAIN = {
     "split": "`slowwave split propose {subject!r}` plans it anew from what is known now.",
     "delete": "Propose it anew with `slowwave retire {subject!r} ID … --propose`.",
+    "patch": "What still holds of it is proposed anew: `slowwave review list` shows it.",
 }
 
 

@@ -35,10 +35,14 @@ from talk import (
     written,
 )
 
+from recall.proposals import list_proposals
 from slowwave import open_memory
+from slowwave.review.proposals import Person
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
+from tasks.people.review import approve
+from tasks.runtime.runs import existing_run, store_of
 
 EXPECTED = json.loads((EXAMPLES / "expectations.json").read_text())
 
@@ -345,6 +349,24 @@ def test_manual_approval_leaves_what_was_said_for_review_and_nothing_active(tmp_
     learn(tmp_path / "talk.jsonl", tmp_path / "m")
     assert set(rows(tmp_path / "m", "patch_batches")["state"]) == {"needs_review"}
     assert set(facts(tmp_path / "m")["status"]) == {"candidate"}
+
+
+@pytest.mark.proof
+def test_what_waits_and_grew_stale_is_proposed_again_and_learned_by_no_run_that_asks_nobody(tmp_path: Path) -> None:
+    store = tmp_path / "m"
+    said_first = said([("Marta", "I keep the keys of the boat house.")])
+    learn(written(tmp_path / "one.jsonl", said_first), store, approval="manual")
+    [waits] = list_proposals(Store.open(str(store)).snapshot(), "pending")
+    run = existing_run("touch", str(store), "default", NOW)
+    with store_of(run).commit(run.id, "touch", run.now) as tx:
+        known = tx.by_ids("facts", facts(store)["id"], with_vector=True)
+        tx.upsert("facts", known.with_columns(status_reason=pl.lit("touched")))
+    [refused] = approve(existing_run("review", str(store), "default", NOW), [waits.id], Person("ana", "python"))
+    assert refused.state == "stale"
+    learn(written(tmp_path / "two.jsonl", said([("Marta", "I painted the old kitchen table green.")], "later")), store)
+    assert rows(store, "facts").sort("status")["status"].to_list() == ["active", "candidate"]
+    [again] = list_proposals(Store.open(str(store)).snapshot(), "pending")
+    assert (again.title, again.id != waits.id) == (waits.title, True)
 
 
 # Settings

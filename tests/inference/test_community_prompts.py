@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from messages_api import Body, MessagesApi, Reply, filled
+from messages_api import Body, MessagesApi, Reply, fault, filled
 from pydantic import ValidationError
 from talk import CLAUDE
 
@@ -139,6 +139,12 @@ def test_where_an_answer_is_no_use_each_is_asked_about_alone(serve: Serve, stop:
     assert [each.text for each in done.summaries.values()] == [f"About A{n:03d}." for n in range(9)]
     assert (done.failed, done.errors) == (0, ())
     assert [len(shown(request)) for request in api.requests] == [9, *[1] * 9]
+
+
+def test_where_the_model_is_not_reached_nothing_is_asked_again(serve: Serve) -> None:
+    api: MessagesApi = serve(fault(529))
+    done = asked(pairs(9), MemoryLedger(), transient_retries=0)
+    assert (done.failed, len(done.errors), len(api.requests)) == (9, 1, 1)
 
 
 def test_what_the_budget_does_not_reach_is_left_for_later(serve: Serve) -> None:

@@ -55,6 +55,7 @@ TOGETHER = [
     ("It takes five minutes", "It takes 5 mins"),
     ("It isn't open", "It is not open"),
     ("One man plays the guitar", "A man plays a guitar"),
+    ("The house costs 1,000,000 dollars", "The house costs 1000000 dollars"),
 ]
 WORDS = st.sampled_from(
     [

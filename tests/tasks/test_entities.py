@@ -461,6 +461,9 @@ def test_pins_are_set_told_and_taken_back(template: Path, store: Path) -> None:
     assert (again.changed, again.unchanged) == ((), ((IDS[BOB_TEA], BOB_TEA),))
     take_back(store, run.id)
     assert_same(contents(store), contents(template))
+    for little in ("", "f", short[:5]):  # in a store of one fact it would mean that one
+        with pytest.raises(UnusableInput, match="too short"):
+            pin_facts(run_of(store, "pin"), [little])
     pin_entity(run_of(store, "entity-pin"), "Ana")
     assert row(store, "Ana")["pinned"]
     assert pin_entity(run_of(store, "entity-pin"), "Ana", pinned=False).changed == ((id_of("Ana"), "Ana"),)

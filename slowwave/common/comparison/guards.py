@@ -182,6 +182,7 @@ def read_questions(texts: pl.Series) -> pl.Series:
 def read_words(texts: pl.Series) -> pl.Series:
     """The words and signs of each text in their order, without EMPTY_WORDS."""
     plain = texts.str.to_lowercase().str.replace_all(r"(\d),(\d{3})\b", "$1$2").str.replace_all("n't\\b", " not")
+    plain = plain.str.replace_all(r"(\d),(\d{3})\b", "$1$2")  # the second comma of "1,000,000"
     return _marks(_with_articles(plain), _TOKEN, _spelling)
 
 

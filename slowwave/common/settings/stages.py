@@ -132,8 +132,8 @@ class MergeSettings(Group):
     max_cluster_size: int = Field(
         12, ge=2, le=100, description="Facts of a cluster; larger ones are cut before pairs are chosen in them (S1-03)."
     )
-    pairwise_max_batch: FewOrNone = Field(
-        20, description="So many new facts are compared pair by pair, more in clusters (S1-14)."
+    pairwise_max_batch: int = Field(
+        20, ge=0, le=10_000, description="So many new facts are compared pair by pair, more in clusters (S1-14)."
     )
     rerank: bool = Field(False, description="Look at more neighbours and keep those that share most words too (S1-12).")
     rerank_multiplier: Few = Field(3, description="How many times as many neighbours are looked at (S1-12).")
