@@ -181,7 +181,12 @@ def atlas(
     yield summary
     left = ", ".join(f"{what}: {count:,}" for what, count in data["left_out"].items() if count)
     yield Whole(summary["path"])
-    counts = ", ".join(f"{kind}: {summary[kind]:,}" for kind in ("entities", "facts", "communities"))
+    archived = sum(data["entities"]["archived"])  # `slowwave entities` counts the others
+    kinds = {
+        "entities": summary["entities"] - archived, "archived entities": archived,
+        **{kind: summary[kind] for kind in ("facts", "communities")},
+    }  # fmt: skip
+    counts = ", ".join(f"{kind}: {count:,}" for kind, count in kinds.items() if count or kind != "archived entities")
     yield f"{counts}; {summary['bytes'] / 1e6:.1f} MB{f'; left out: {left}' if left else ''}"
 
 
