@@ -111,6 +111,7 @@ def _lines(
     facts, entities = counted["facts"]["live"], counted["entities"]
     yield f"{counts['messages read']} messages and passages became {facts} facts about {entities} people and things."
     yield f"{refused} were refused: small talk, output of tools, orders to the reader."
+    yield from (f"Not complete: {error}" for error in summary["errors"][:1])
     yield from _title("People")
     for person in memory.entities(limit=PEOPLE, type="person")[1]:
         yield f"{person.name}, {person.facts} facts"
