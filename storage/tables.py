@@ -97,11 +97,13 @@ _TYPES: Mapping[str, pa.DataType] = {
 
 
 def column_of(text: str) -> ColumnSpec:
-    """The column that a line such as `text required → facts: The fact.` declares."""
+    """The column that a line such as `text required → facts: The fact.` declares; other words are a `ValueError`."""
     head, _, meaning = text.partition(": ")
     head, _, refers = head.partition(" → ")
     kind, *words = head.split()
-    has = {"required", "derived", "signal", "vectors"}.intersection(words).__contains__
+    if unknown := {*words} - {"required", "derived", "signal", "vectors"}:
+        raise ValueError(f"What does {', '.join(sorted(unknown))} mean in the column {text!r}?")
+    has = {*words}.__contains__
     return ColumnSpec(_TYPES[kind], meaning, not has("required"), refers, has("derived"), has("signal"), has("vectors"))
 
 
