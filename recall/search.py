@@ -399,6 +399,7 @@ def _by_id(rows: Sequence[Row], values: Sequence[float]) -> dict[str, float]:
     return {row["id"]: value for row, value in zip(rows, values, strict=True)}
 
 
+_COMPARED = ["id", "message_id", "_distance", "status", "valid_from", "valid_to"]
 _Near = tuple[list[tuple[str, float]], list[str], bool]
 """Messages of the facts nearest in meaning (message_id, cosine), ids of those that have ended, whether it is all."""
 
@@ -430,18 +431,19 @@ async def _nearest(tables: Tables, name: str, question: Question, limit: int) ->
             are_live = np.ones(len(places), np.bool_)
         both = zip(resident.values("message_id", places), cosines, are_live.tolist(), strict=True)
         return [(message, cosine) for message, cosine, is_live in both if is_live], ended, size < limit
-    columns = ["id", "message_id", "_distance", "status", "valid_from", "valid_to"]
-    query = (await tables.nearest(name, question.vector, limit)).select(columns)
     if not question.is_narrow:
+        query = (await tables.nearest(name, question.vector, limit)).select(_COMPARED)
         found = with_cosines(await query.nprobes(_PROBES).to_arrow())
         near, ended = near_and_ended(found, question)
         if len(near) >= limit // 2:
             return near, ended, len(found) < limit
-    query = query.minimum_nprobes(_PROBES).maximum_nprobes(0)
-    exact = with_cosines(await query.where(question.searched.sql).to_arrow())
-    near, ended = near_and_ended(exact, question)
+
+    async def exact(where: str) -> pl.DataFrame:
+        query = (await tables.nearest(name, question.vector, limit)).select(_COMPARED).where(where)
+        return with_cosines(await query.minimum_nprobes(_PROBES).maximum_nprobes(0).to_arrow())
+
+    found = await exact(question.searched.sql)
+    near, ended = near_and_ended(found, question)
     if ended and len(near) < limit // 2:
-        query = (await tables.nearest(name, question.vector, limit)).select(columns)
-        query = query.minimum_nprobes(_PROBES).maximum_nprobes(0)
-        near, _ = near_and_ended(with_cosines(await query.where(question.where).to_arrow()), question)
-    return near, ended, len(exact) < limit
+        near, _ = near_and_ended(await exact(question.where), question)
+    return near, ended, len(found) < limit

@@ -115,11 +115,15 @@ def _along_named(found: Ranked, walk: Walk, question: str) -> Walk:
 
 def _of_period(found: Ranked, period: Period) -> set[str]:
     """The facts of the period that a question names: said or begun in it, or a relation that held at a time in it."""
+
+    def has_object(row: Row) -> bool:
+        return row["object_id"] is not None or row["object_text"] is not None
+
     return {
         name
         for name, row in found.facts.items()
         if any(period.covers(row[column]) for column in FACT_TIMES)
-        or (not row["object_id"] is row["object_text"] is None and period.meets(row["valid_from"], row["valid_to"]))
+        or (has_object(row) and period.meets(row["valid_from"], row["valid_to"]))
     }
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import polars as pl
 
 from .text import row_id
+from .timestamps import microseconds_of
 
 Schema: TypeAlias = Mapping[str, pl.DataType]
 
@@ -101,13 +102,10 @@ def with_ids(rows: pl.DataFrame, prefix: str, *key: str) -> pl.DataFrame:
     return rows.with_columns(id=pl.Series(ids, dtype=pl.String))
 
 
-_EPOCH, _TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
-
-
 def moment(at: datetime) -> pl.Expr:
     """A time in an expression, as a number: of a datetime Polars makes a column first, which takes longer than most
     questions about it."""
-    return pl.lit((at - _EPOCH) // _TICK).cast(TIME)
+    return pl.lit(microseconds_of(at)).cast(TIME)
 
 
 def beside(pairs: pl.DataFrame, rows: pl.DataFrame, first: str = "a_id", second: str = "b_id") -> pl.DataFrame:

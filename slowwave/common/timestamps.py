@@ -15,9 +15,16 @@ MONTH_NAMES = (
 WEEKDAY_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 """Months and days in English whatever the locale of the process, as those of `calendar` are not."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-_FIRST = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // _MICROSECOND
-_LAST = (datetime(9999, 12, 30, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+MICROSECOND = timedelta(microseconds=1)
+
+
+def microseconds_of(at: datetime) -> int:
+    """A moment with a zone as microseconds since 1970, the form in which a store keeps it."""
+    return (at - _EPOCH) // MICROSECOND
+
+
+_FIRST = microseconds_of(datetime(1, 1, 2, tzinfo=UTC))
+_LAST = microseconds_of(datetime(9999, 12, 30, tzinfo=UTC))
 
 
 def parse_moment(text: str) -> datetime:
@@ -77,7 +84,7 @@ def _written_time(value: str) -> datetime:
 
 def _micros(moment: datetime) -> int:
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)  # in_utc leaves the calendar at its edges
-    return _in_calendar((aware - _EPOCH) // _MICROSECOND)
+    return _in_calendar(microseconds_of(aware))
 
 
 def _in_calendar(micros: int) -> int:

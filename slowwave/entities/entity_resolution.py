@@ -17,7 +17,7 @@ import polars as pl
 
 from slowwave.common import frames
 from slowwave.common.decisions import Row as DecisionRow
-from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.decisions import decision, decision_frame, rows_of_each
 from slowwave.common.records import NameQuestion
 from slowwave.common.settings import ResolveSettings
 from slowwave.common.text import MAX_NAME_BYTES, cut_bytes, digest, normalise_name, row_id
@@ -198,9 +198,7 @@ def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> 
         entities,
         _alias_rows(mentioned, plan.aliases, plan.entities),
         _to_embed(entities, plan.entities),
-        decision_frame(
-            [*_decisions(mentioned, now), *_unclear_decisions(mentioned, plan, now), *revival_decisions(met, now)]
-        ),
+        decision_frame([*_decisions(mentioned, now), *_unclear_decisions(mentioned, plan, now), *revivals(met, now)]),
         {**counts, "rejected": plan.mentions.rejected, "not_named": plan.mentions.not_named},
     )
 
@@ -295,9 +293,7 @@ def _entity_rows(mentioned: Sequence[Row], entities: pl.DataFrame) -> pl.DataFra
                 dict.fromkeys(before.columns) | {name: row[name] for name in ("canonical_name", "entity_type")} | born,
             )
     seen: dict[str, list[Row]] = {}
-    for row in sorted(
-        mentioned, key=lambda row: (row["last_seen_at"] is not None, row["last_seen_at"], row["mention"])
-    ):
+    for row in sorted(mentioned, key=_by_time):
         seen.setdefault(row["entity_id"], []).append(row)
     after = [_seen(row, seen[id_]) for id_, row in rows.items() if id_ in seen]
     changed = [row for row in after if row != known.get(row["id"])]
@@ -346,20 +342,12 @@ def revived(entities: pl.DataFrame) -> pl.DataFrame:
     return entities.with_columns(status=pl.when(_comes_back()).then(pl.lit("active")).otherwise("status"))
 
 
-def revivals(entities: pl.DataFrame, now: datetime) -> pl.DataFrame:
+def revivals(entities: pl.DataFrame, now: datetime) -> Iterator[DecisionRow]:
     """One decision for each archived entity among these mentioned ones."""
-    return decision_frame(revival_decisions(entities, now))
-
-
-def revival_decisions(entities: pl.DataFrame, now: datetime) -> list[DecisionRow]:
-    """The rows of `revivals`."""
-    if "archived" not in {*entities["status"]}:
-        return []
-    reason = "It was archived and is mentioned again."
-    return [
-        decision("revive", id_, [id_], [id_], reason, now, {"last_seen_at": seen}, key=())
-        for id_, seen in entities.filter(_comes_back()).select("id", "last_seen_at").iter_rows()
-    ]
+    if "archived" in {*entities["status"]}:
+        back = entities.filter(_comes_back()).select("id", "last_seen_at").iter_rows()
+        measures = {id_: {"last_seen_at": seen} for id_, seen in back}
+        yield from rows_of_each("revive", measures, "It was archived and is mentioned again.", now)
 
 
 def _comes_back() -> pl.Expr:

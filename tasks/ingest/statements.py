@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
 import polars as pl
 
 from slowwave.common import frames
+from slowwave.common.decisions import decision_frame
 from slowwave.common.errors import UnknownName, UnusableInput
 from slowwave.common.lexicon.labels import TYPES, canonical_type
 from slowwave.common.settings import ExtractSettings, ResolveSettings
 from slowwave.common.text import digest, normalise_name, row_id
+from slowwave.common.timestamps import MICROSECOND, microseconds_of
 from slowwave.entities.entity_resolution import COSINES, Resolution, finish, plan_resolution, revivals, revived
 from slowwave.entities.mentions import RAW_MENTIONS, mentions_in, name_to_store
 from slowwave.facts.revision.candidates import CLAIMS, MAX_QUOTE, build_candidates
@@ -112,7 +114,8 @@ def _met(reading: Reading, entity: Mapping[str, Any], now: datetime) -> Target:
     names = {"window": [0], "canonical_name": [normalise_name(entity["name"])], "entity_id": [entity["id"]]}
     names_in_use = pl.DataFrame({**names, "entity_type": [entity["entity_type"]]})
     vectorless = frames.empty({"id": frames.TEXT, "text": frames.TEXT})
-    resolution = Resolution(names_in_use, seen, frames.empty(frames.ALIASES), vectorless, revivals(row, now), {})
+    decisions = decision_frame(revivals(row, now))
+    resolution = Resolution(names_in_use, seen, frames.empty(frames.ALIASES), vectorless, decisions, {})
     return Target(entity["id"], entity["name"], False, resolution)
 
 
@@ -132,7 +135,6 @@ RELATION = "observed"
 SCOPE = "global"
 
 
-_EPOCH, _TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _OF_ALL = {
     "conversation_id": CONVERSATION,
     "role": "user",
@@ -198,9 +200,9 @@ def _messages(run: Run, target: Target, texts: Sequence[str]) -> pl.DataFrame:
     """
     rows = []
     for left, text in zip(reversed(range(len(texts))), texts, strict=True):
-        name, at = f"observation-{digest(target.id, text, run.now)}", run.now - left * _TICK  # in the order given
+        name, at = f"observation-{digest(target.id, text, run.now)}", run.now - left * MICROSECOND  # in the order given
         own = {"id": row_id("m", CONVERSATION, name), "message_id": name, "content": text, "occurred_at": at}
-        rows.append({**own, **_OF_ALL, "ordinal": (at - _EPOCH) // _TICK, "search_text": f"{target.name}: {text}"})
+        rows.append({**own, **_OF_ALL, "ordinal": microseconds_of(at), "search_text": f"{target.name}: {text}"})
     return pl.DataFrame(rows, schema=kinds_of("messages", [*rows[0]]))
 
 

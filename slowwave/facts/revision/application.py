@@ -70,7 +70,7 @@ def decision_rows(
     now: datetime,
 ) -> pl.DataFrame:
     """DECISIONS: one row per candidate and per fact that was closed or kept, with measures and reason."""
-    marks = {id_: near for id_, *near in frames.rows_of(flags, "id", *FLAGS[1:])}
+    marks = {id_: near for id_, *near in frames.rows_of(flags, *FLAGS)}
     rows = []
     for id_, confidence in frames.rows_of(staying, "id", "confidence"):
         similar, cosine, related = marks[id_]
@@ -460,7 +460,7 @@ _OWN = ("id", "status", "message_id", "valid_from")
 def _decided(fresh: pl.DataFrame, duplicates: pl.DataFrame, flags: pl.DataFrame) -> pl.DataFrame:
     """The candidates with their new status and similar facts, without the columns of this rule."""
     repeated = {id_: same for id_, *same in frames.rows_of(duplicates, "id", "target_id", "cosine")}
-    marks = {id_: near for id_, *near in frames.rows_of(flags, "id", *FLAGS[1:])}
+    marks = {id_: near for id_, *near in frames.rows_of(flags, *FLAGS)}
     rows = []
     for id_ in fresh["id"]:
         similar, score, related = marks.get(id_, (None, None, None))

@@ -288,7 +288,7 @@ def _holds(statement: str, object_: str) -> bool:
 
 
 def _times(row: Row, object_: str, predicate: str, at: datetime) -> Row:
-    """TIMES of a claim: validity, by default from the message time (S3-11), and the event's time.
+    """When a claim holds, by default from the time of its message (S3-11), and when its event happens.
 
     A future state holds from its date on ("starts at Acme in May"); any other plan holds from the message time. A
     sentence about the past stays true: only a relation may end before its message.

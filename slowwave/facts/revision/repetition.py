@@ -20,10 +20,13 @@ from slowwave.common.text import normalise_name, row_id
 from .search_terms import joined_words
 
 NEIGHBOURS = {"candidate_id": pl.String(), "fact_id": pl.String(), "cosine": pl.Float64()}
-OTHERS = ("id", "target_id", "cosine")
 PAIRS = {"id": pl.String(), "target_id": pl.String(), "cosine": pl.Float64()}
-FLAGS = ("id", "similar_to_id", "similarity_score", "related_id")
-_KINDS_OF_FLAGS = (pl.String(), pl.String(), pl.Float64(), pl.String())
+FLAGS = {
+    "id": pl.String(),
+    "similar_to_id": pl.String(),
+    "similarity_score": pl.Float64(),
+    "related_id": pl.String(),
+}
 DUPLICATES = {"id": pl.String(), "target_id": pl.String(), "stage": pl.String(), "cosine": pl.Float64()}
 OPTIONS = {**DUPLICATES, "rank": pl.Int32()}
 """Possible duplicates; of equal ones the lowest rank counts."""
@@ -233,12 +236,12 @@ def find_flags(
     taken = {*frames.rows_of(alike, "id", "target_id")}
     beyond = [] if elsewhere is None else frames.rows_of(elsewhere, *NEIGHBOURS)
     related: dict[str, tuple[float, str]] = {}
-    for id_, target, cosine in (*frames.rows_of(near, *OTHERS), *beyond):
+    for id_, target, cosine in (*frames.rows_of(near, *PAIRS), *beyond):
         if cosine >= settings.related_cosine and (id_, target) not in taken:
             related[id_] = min((-cosine, target), related.get(id_, (0.0, target)))
     similar = {id_: found for id_, *found in best_of(alike).iter_rows()} if len(alike) else {}
     rows = [(id_, *similar.get(id_, (None, None)), related.get(id_, (0.0, None))[1]) for id_ in fresh["id"]]
-    return pl.DataFrame(rows, schema=dict(zip(FLAGS, _KINDS_OF_FLAGS, strict=True)), orient="row")
+    return pl.DataFrame(rows, schema=FLAGS, orient="row")
 
 
 def best_of(alike: pl.DataFrame) -> pl.DataFrame:
