@@ -108,7 +108,7 @@ async def ingest(
             propose_overrides(run, settings)
             tally.proposed(titles_of(run))
         elif settings.consolidate.enabled and not dry_run:
-            tally.took(await link_artifacts(run, settings.consolidate))
+            tally.took(link_artifacts(run, settings.consolidate))
         if settings.extract.reread:
             tally.quoted = quoted_left(run)
         if not dry_run:
@@ -144,7 +144,7 @@ async def _learn(run: Run, settings: IngestSettings, tally: IngestTally) -> None
             tally.counts[RunCount.ENTITIES_JOINED] += assign_new(run)
         if settings.consolidate.enabled:
             tally.took(await reconcile(merging, settings.consolidate, language))
-            tally.took(await link_artifacts(merging, settings.consolidate, language))
+            tally.took(link_artifacts(merging, settings.consolidate))
         if settings.sessions.enabled:
             tally.took(await summarise_sessions(run, settings, language))
 

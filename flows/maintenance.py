@@ -82,7 +82,7 @@ async def consolidate(
                 )
                 tally.took(found)
                 if artifacts:
-                    tally.took(await link_artifacts(merging, settings, language, dry_run=dry_run))
+                    tally.took(link_artifacts(merging, settings, dry_run=dry_run))
             if not dry_run:
                 if not asks_model(settings, language):
                     propose_pairs(run, settings, scope=scope)

@@ -30,7 +30,6 @@ from slowwave.common.text import as_json, digest
 from slowwave.facts.revision.predicates import DEFAULT as KNOWN_RELATIONS
 
 from .responses import (
-    ArtifactLinks,
     CommunitySummaries,
     NameResolution,
     QuestionAnswer,
@@ -47,7 +46,6 @@ RESPONSES: Mapping[str, type[BaseModel]] = MappingProxyType(
         "resolve_names": NameResolution,
         "reconcile_facts": Reconciliation,
         "name_relations": RelationNames,
-        "link_artifacts": ArtifactLinks,
         "summarize_communities": CommunitySummaries,
         "summarize_sessions": SessionSummaries,
         "answer_question": QuestionAnswer,
@@ -193,11 +191,10 @@ def _languages(window: Window, chosen: str) -> dict[str, str]:
 render_resolution = partial(_asking, "resolve_names", "questions")
 render_pairs = partial(_asking, "reconcile_facts", "pairs")
 render_relations = partial(_asking, "name_relations", "questions")
-render_artifact_links = partial(_asking, "link_artifacts", "questions")
 render_communities = partial(_asking, "summarize_communities", "communities")
 render_sessions = partial(_asking, "summarize_sessions", "conversations")
 """Prompts about a tuple of the questions of `slowwave.common.records`, each answered as RESPONSES says (S2-07, S1-05,
-S2-59, S2-61, S1-18, S2-48, S4-23); `pack_communities` and `pack_sessions` say how many of these two fit into one."""
+S2-59, S2-61, S2-48, S4-23); `pack_communities` and `pack_sessions` say how many of these two fit into one."""
 
 
 def render_question(question: str, lines: Sequence[str], today: datetime, as_of: datetime | None = None) -> Prompt:

@@ -240,23 +240,6 @@ class RelationNames(Response):
     answers: list[RelationName] = Field(default_factory=list, description="One answer for each numbered relation.")
 
 
-class ArtifactLink(Response):
-    """How the first document of one numbered pair relates to the second."""
-
-    question: int = Field(description="Number of the pair.")
-    relation: Literal["version", "derivative", "unrelated"] = Field(
-        description="version: a revision of the same document. derivative: another document made from it. unrelated: "
-        "neither."
-    )
-    confidence: float = Field(default=0.0, ge=0.0, le=1.0, description="How sure, 0 to 1.")
-
-
-class ArtifactLinks(Response):
-    """Answers to all numbered pairs of documents."""
-
-    answers: list[ArtifactLink] = Field(default_factory=list, description="One answer for each numbered pair.")
-
-
 class Summaries(Response):
     """Base of answers that summarise numbered things; one that says nothing of any is none, and asked for again."""
 

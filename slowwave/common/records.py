@@ -91,20 +91,6 @@ class NameQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class ArtifactQuestion:
-    """Two documents; the first (a, newer) may be a version of the second, or made from it."""
-
-    number: int
-    title_a: str
-    type_a: str
-    excerpt_a: str
-    title_b: str
-    type_b: str
-    excerpt_b: str
-    similarity: float
-
-
-@dataclass(frozen=True, slots=True)
 class PairFact:
     """A fact as it is shown beside another one: what it says, since when, and who said it when.
 

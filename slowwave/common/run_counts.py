@@ -91,7 +91,6 @@ class RunCount(StrEnum):
     PAIRS_LEFT_UNDECIDED = "pairs left undecided", "pairs of similar facts left undecided"
     PAIRS_NOT_DECIDED = "pairs not decided", "pairs of facts without a usable answer"
 
-    ARTIFACTS_LEFT_FOR_LATER = "artifacts left for later", "documents left for a later run"
     ARTIFACT_VERSIONS = "artifacts: versions", "documents linked as versions of one document"
     ARTIFACT_DERIVATIVES = "artifacts: derivatives", "documents linked as made from another one"
     ARTIFACT_DUPLICATES = "artifacts: duplicates", "documents linked as duplicates"

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from inference.language import Language
-from prompts.rendering import prompt_version, render_artifact_links
-from prompts.responses import ArtifactLinks
 from slowwave.common.comparison.similarity import Vectors
-from slowwave.common.records import ArtifactQuestion
-from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import ArtifactSettings, MergeSettings
 from slowwave.common.text import cut_long, digest, readable
 from slowwave.common.validity import live_sql
@@ -24,11 +18,7 @@ from slowwave.facts.deduplication.artifacts import (
     LINKED,
     NEAR,
     ArtifactPlan,
-    ArtifactVerdict,
-    ArtifactVerdicts,
     as_filed,
-    find_questions,
-    measure_pairs,
     plan_artifacts,
 )
 from slowwave.reading.filters.injection import injection_reason
@@ -41,7 +31,6 @@ from storage.search import cosines_of, nearest, unit_matrix
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.engine import task
-from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S
 from tasks.runtime.run_pages import TaskResult
 from tasks.runtime.runs import Run, embedder_of, store_of, vector_column
 
@@ -154,7 +143,6 @@ def _seen_again(stored: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
 # Linking: documents that were filed are linked to earlier ones (S1-16 … S1-19).
 
 
-QUESTIONS_PER_CALL = 10
 NEAREST_HEADS = 5  # looked at for each artifact (S1-16)
 
 _IS_UNLINKED = "consolidated_at IS NULL AND status = 'active' AND message_id IS NULL"  # pastes of older versions
@@ -170,44 +158,24 @@ class _Unlinked:
     near: pl.DataFrame
 
 
-@dataclass(frozen=True, slots=True)
-class _LinkAnswers:
-    """A model's verdicts about pairs, the artifacts that must wait for it, and errors."""
-
-    verdicts: ArtifactVerdicts = field(default_factory=lambda: MappingProxyType({}))
-    waiting: frozenset[str] = frozenset()
-    errors: tuple[str, ...] = ()
-
-
-@task("link artifacts", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[ASKS_MODEL])
-async def link_artifacts(
-    run: Run, settings: MergeSettings, language: Language | None = None, *, dry_run: bool = False
-) -> TaskResult:
-    """Link every artifact that is not linked yet; a dry run asks no model and writes nothing."""
+@task("link artifacts")
+def link_artifacts(run: Run, settings: MergeSettings, *, dry_run: bool = False) -> TaskResult:
+    """Link every artifact that is not linked yet; a dry run writes nothing."""
     store, chosen = store_of(run), settings.artifacts
     snapshot = store.snapshot()
     if not chosen.enabled or not snapshot.count("artifacts", _IS_UNLINKED):
         return TaskResult()
     unlinked = _unlinked(snapshot)
-    keys, questions = _link_questions(unlinked, chosen) if _asks_model(language, chosen) else ((), ())
-    answers = (
-        await _ask_about_links(language, keys, questions) if language is not None and not dry_run else _LinkAnswers()
-    )
-    plan = _link_plan(run, unlinked, chosen, answers)
+    plan = _link_plan(run, unlinked, chosen)
     if not dry_run:
         with store.commit(run.id, "consolidate.artifacts", run.now) as tx:
             if tx.is_overtaken(snapshot):
-                plan = _link_plan(run, _unlinked(tx, unlinked.new["id"]), chosen, answers)
+                plan = _link_plan(run, _unlinked(tx, unlinked.new["id"]), chosen)
             _write_links(tx, run, plan)
     alone = plan.artifacts.filter(pl.col("link") == "root", pl.col("id").is_in(unlinked.new["id"].to_list()))
-    counts = {f"artifacts: {what}": number for what, number in {**plan.counts, "on their own": len(alone)}.items()}
-    counts[RunCount.ARTIFACTS_LEFT_FOR_LATER] = len(answers.waiting)
-    counts[RunCount.QUESTIONS_FOR_A_MODEL] = len(questions) if dry_run else 0
-    return TaskResult(counts, errors=answers.errors)
-
-
-def _asks_model(language: Language | None, settings: ArtifactSettings) -> bool:
-    return settings.ask_model and language is not None and not language.is_keyless("judge")
+    return TaskResult(
+        {f"artifacts: {what}": number for what, number in {**plan.counts, "on their own": len(alone)}.items()}
+    )
 
 
 def _unlinked(reading: Reading, only: pl.Series | None = None) -> _Unlinked:
@@ -255,37 +223,8 @@ def _same_files(reading: Reading, new: pl.DataFrame, where: str) -> pl.DataFrame
     return pairs.select("id", head_id="id_b", cosine=cosines_of(pairs["vector"], pairs["vector_b"], reading.dims))
 
 
-def _link_questions(
-    unlinked: _Unlinked, settings: ArtifactSettings
-) -> tuple[tuple[tuple[str, str], ...], tuple[ArtifactQuestion, ...]]:
-    both = pl.concat([unlinked.new, unlinked.heads], how="diagonal_relaxed")
-    return find_questions(both, measure_pairs(both, unlinked.near, settings), unlinked.new["id"].to_list())
-
-
-async def _ask_about_links(
-    language: Language, keys: Sequence[tuple[str, str]], questions: tuple[ArtifactQuestion, ...]
-) -> _LinkAnswers:
-    """A model's verdicts; pairs it never saw make their artifacts wait, pairs it failed at are left to the rules."""
-    groups = [questions[n : n + QUESTIONS_PER_CALL] for n in range(0, len(questions), QUESTIONS_PER_CALL)]
-    answers = await language.ask_many([render_artifact_links(group) for group in groups], ArtifactLinks, "judge")
-    model = f"{language.model('judge')} {prompt_version('link_artifacts')}" if groups else ""
-    verdicts: dict[tuple[str, str], ArtifactVerdict] = {}
-    waiting: set[str] = set()
-    for group, answer in zip(groups, answers, strict=True):
-        numbers = {question.number for question in group}
-        if answer.value is None and (answer.skipped or answer.may_retry):
-            waiting.update(key for number in numbers for key in keys[number])
-        for verdict in answer.value.answers if answer.value is not None else ():
-            if verdict.question in numbers:
-                verdicts[keys[verdict.question]] = ArtifactVerdict(verdict.relation, verdict.confidence, model)
-    return _LinkAnswers(verdicts, frozenset(waiting), tuple(sorted({each.error for each in answers if each.error})))
-
-
-def _link_plan(run: Run, unlinked: _Unlinked, settings: ArtifactSettings, answers: _LinkAnswers) -> ArtifactPlan:
-    new = unlinked.new.filter(~pl.col("id").is_in(list(answers.waiting)))
-    known = [*new["id"], *unlinked.heads["id"]]
-    near = unlinked.near.filter(pl.col("id").is_in(known), pl.col("head_id").is_in(known))
-    return plan_artifacts(new, unlinked.heads, near, settings, answers.verdicts, run.now)
+def _link_plan(run: Run, unlinked: _Unlinked, settings: ArtifactSettings) -> ArtifactPlan:
+    return plan_artifacts(unlinked.new, unlinked.heads, unlinked.near, settings, run.now)
 
 
 def _write_links(tx: Transaction, run: Run, plan: ArtifactPlan) -> None:

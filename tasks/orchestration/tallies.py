@@ -44,7 +44,6 @@ LEFT = (
     RunCount.COMMUNITIES_NOT_SUMMARISED,
     RunCount.COMMUNITIES_LEFT_FOR_LATER,
     RunCount.FACTS_LEFT_FOR_LATER,
-    RunCount.ARTIFACTS_LEFT_FOR_LATER,
     RunCount.PHASES_FAILED,
 )
 """Counts of what the same command would try again."""

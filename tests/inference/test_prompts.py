@@ -204,6 +204,6 @@ def test_the_version_of_a_prompt_that_lists_the_relations_changes_with_them(monk
 
 
 def test_every_prompt_is_known_to_forgetting_as_quoting_or_as_speaking_in_its_own_words() -> None:
-    quoting = {"extract_facts", "resolve_names", "reconcile_facts", "name_relations", "link_artifacts"}
+    quoting = {"extract_facts", "resolve_names", "reconcile_facts", "name_relations"}
     assert quoting.isdisjoint(IN_OWN_WORDS)
     assert quoting | {*IN_OWN_WORDS} == set(RESPONSES)

@@ -32,7 +32,6 @@ from recall.atlas import atlas_data
 from recall.context import HEADER, WARNING, render_context
 from recall.groups import aspects
 from slowwave.common.records import (
-    ArtifactQuestion,
     CommunityQuestion,
     KnownFact,
     NameQuestion,
@@ -88,7 +87,6 @@ def prompts_with(text: str) -> dict[str, Prompt]:
         rendering.render_resolution((filled_with(NameQuestion, text),)),
         rendering.render_pairs((PairQuestion(1, (member, member), 1),)),
         rendering.render_relations((filled_with(RelationQuestion, text),)),
-        rendering.render_artifact_links((filled_with(ArtifactQuestion, text),)),
         rendering.render_communities((CommunityQuestion(1, 1, (text,), (text,)),)),
         rendering.render_sessions((SessionQuestion(1, turns, text, 1),)),
         rendering.render_question(text, [text], NOW, NOW),

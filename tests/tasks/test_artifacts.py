@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import shutil
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,20 +11,15 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from messages_api import Body, MessagesApi, Reply, filled
-from talk import CLAUDE, NOW, STAMPS, START, assert_same, contents, learn, rows
+from talk import NOW, STAMPS, START, assert_same, contents, learn, rows
 
-from inference.language import Language
-from inference.request_batch import MemoryLedger
 from slowwave.common.errors import UnknownName
 from slowwave.common.frames import ARTIFACTS, conform
-from slowwave.common.settings import DEFAULT_EMBEDDER, ArtifactSettings, LanguageSettings, MergeSettings
+from slowwave.common.settings import DEFAULT_EMBEDDER, ArtifactSettings, MergeSettings
 from slowwave.common.text import digest
 from slowwave.facts.deduplication.artifacts import (
     NEAR,
     ArtifactPlan,
-    ArtifactVerdict,
-    find_questions,
     measure_pairs,
     plan_artifacts,
     shingle_jaccard,
@@ -80,14 +72,13 @@ def planned(
     new: list[dict[str, Any]],
     cosine: float = 0.99,
     heads: pl.DataFrame | None = None,
-    verdicts: dict[tuple[str, str], ArtifactVerdict] | None = None,
     rules: ArtifactSettings = RULES,
 ) -> ArtifactPlan:
     """The plan for new artifacts beside known ones, where everything is near everything."""
     known = frame(*new).head(0) if heads is None else heads
     others = [*[row["id"] for row in new], *known.filter("is_head")["id"]]
     pairs = [(row["id"], other) for row in new for other in others if row["id"] != other]
-    return plan_artifacts(frame(*new), known, near(cosine, *pairs), rules, verdicts or {}, NOW)
+    return plan_artifacts(frame(*new), known, near(cosine, *pairs), rules, NOW)
 
 
 def after(heads: pl.DataFrame | None, new: list[dict[str, Any]]) -> pl.DataFrame:
@@ -232,7 +223,7 @@ def test_s1_19_a_derivative_that_gets_a_next_version_stays_a_derivative() -> Non
 def test_s1_17_a_repetition_of_a_repetition_is_replaced_by_the_first_text() -> None:
     new = frame(artifact("b", BODY + "\n", day=1), artifact("c", BODY + "\n\n", day=2))
     heads = frame(artifact("a", BODY, consolidated_at=NOW))
-    plan = plan_artifacts(new, heads, near(0.99, ("a", "b"), ("b", "c")), RULES, {}, NOW)
+    plan = plan_artifacts(new, heads, near(0.99, ("a", "b"), ("b", "c")), RULES, NOW)
     assert plan.artifacts["replaced_by"].to_list() == ["a", "a"]
 
 
@@ -256,48 +247,6 @@ def test_another_state_of_the_same_file_is_a_version_however_much_was_rewritten(
     assert (alone["a"]["link"], alone["b"]["link"]) == ("root", "root")
     found = linked([{**row, "conversation_id": "runbook.md"} for row in new], cosine=0.7)
     assert found["b"]["parent_id"] == "a"
-
-
-def test_the_word_of_a_model_counts_for_more_than_the_formula() -> None:
-    new = [artifact("a", BODY), artifact("b", edition(2), day=1, title="Handbook", type="text")]
-    for relation, confidence, link in (
-        ("version", 0.9, "version"),
-        ("derivative", 0.9, "derivative"),
-        ("unrelated", 0.9, "root"),
-        ("version", 0.8, "version"),
-        ("version", 0.79, "root"),
-        ("duplicate of it", 0.9, "root"),
-    ):
-        plan = planned(new, verdicts={("a", "b"): ArtifactVerdict(relation, confidence, "m 1")})
-        assert dict(plan.artifacts.select("id", "link").iter_rows())["b"] == link
-        assert plan.decisions["decided_by"].to_list() == ["model"] * (link != "root")
-    same = [artifact("a", BODY), artifact("b", edition(2), day=1)]
-    assert linked(same, verdicts={("a", "b"): ArtifactVerdict("unrelated", 1.0, "m 1")})["b"]["link"] == "root"
-    twins = [artifact("a", BODY), artifact("b", BODY + "\n", day=1)]
-    assert linked(twins, verdicts={("a", "b"): ArtifactVerdict("unrelated", 1.0, "m 1")})["b"]["link"] == "duplicate"
-
-
-def test_s1_18_an_artifact_is_placed_by_its_surest_link() -> None:
-    heads = frame(artifact("a", BODY, consolidated_at=NOW), artifact("z", edition(2), consolidated_at=NOW))
-    for of_a, of_z in ((("derivative", 0.99), ("version", 0.85)), (("version", 0.85), ("version", 0.95))):
-        verdicts = {("a", "m"): ArtifactVerdict(*of_a), ("m", "z"): ArtifactVerdict(*of_z)}
-        found = linked([artifact("m", edition(5), day=1)], heads=heads, verdicts=verdicts)
-        assert (found["m"]["link"], found["m"]["group_id"]) == ("version", "z")
-
-
-def test_a_model_is_asked_only_where_words_or_title_are_shared_and_rules_do_not_settle_it() -> None:
-    both = frame(
-        artifact("a", BODY),
-        artifact("b", edition(4), day=1, title="Handbook"),
-        artifact("c", BODY + "\n", day=2),
-        artifact("d", "Nothing in common with any of the others.", title="Ferries"),
-    )
-    everything = [(x, y) for x in "abcd" for y in "abcd" if x < y]
-    pairs = measure_pairs(both, near(0.95, *everything), RULES)
-    keys, questions = find_questions(both, pairs, ["b", "d"])
-    assert set(keys) == {("a", "b"), ("b", "c")}
-    first = questions[keys.index(("a", "b"))]
-    assert (first.title_a, first.title_b, first.similarity) == ("Handbook", "Runbook", 0.95)
 
 
 @settings(max_examples=6, deadline=None)
@@ -326,10 +275,10 @@ def test_of_two_states_of_one_date_what_came_in_later_is_newer() -> None:
     new = frame(artifact("z", BODY), artifact("a", edition(2)))
     for times, chain in (((earlier, later), ["z", "a"]), ((later, earlier), ["a", "z"])):
         stamped = new.with_columns(created_at=pl.Series(times))
-        plan = plan_artifacts(stamped, stamped.head(0), near(0.99, ("a", "z")), RULES, {}, NOW)
+        plan = plan_artifacts(stamped, stamped.head(0), near(0.99, ("a", "z")), RULES, NOW)
         assert plan.artifacts.sort("version_no")["id"].to_list() == chain
     late = stamped.with_columns(made_at=pl.Series([START, START + timedelta(days=1)]))
-    plan = plan_artifacts(late, late.head(0), near(0.99, ("a", "z")), RULES, {}, NOW)
+    plan = plan_artifacts(late, late.head(0), near(0.99, ("a", "z")), RULES, NOW)
     assert plan.artifacts.sort("version_no")["id"].to_list() == ["z", "a"]  # whichever came in first
 
 
@@ -359,11 +308,11 @@ def filed(store: Path) -> pl.DataFrame:
     return found
 
 
-def link(store: Path, language: Language | None = None, *, dry_run: bool = False, **more: Any) -> TaskResult:
+def link(store: Path, *, dry_run: bool = False, **more: Any) -> TaskResult:
     """One run of linking."""
     run = new_run("consolidate", str(store), "default", DEFAULT_EMBEDDER, NOW)
     chosen = MergeSettings.model_validate({"artifacts": more})
-    return asyncio.run(link_artifacts(run, chosen, language, dry_run=dry_run))
+    return link_artifacts(run, chosen, dry_run=dry_run)
 
 
 @pytest.mark.proof
@@ -499,39 +448,3 @@ def test_facts_belong_to_the_documents_they_were_read_from(tmp_path: Path) -> No
     assert not any("Braga" in fact for fact in old)
     assert any("Braga" in fact for fact in new)
     assert not any("Porto" in fact for fact in new)
-
-
-def judging(relation: str) -> Any:
-    """A model that says the same of every pair."""
-
-    def answer(request: Body) -> Reply:
-        text = json.dumps(request["messages"])
-        numbers = [n for n in range(20) if f'number=\\"{n}\\"' in text]
-        answers = [{"question": n, "relation": relation, "confidence": 0.95} for n in numbers]
-        return filled(request["tools"][0]["name"], {"answers": answers})
-
-    return answer
-
-
-@pytest.mark.parametrize("relation", ["unrelated", "derivative"])
-@pytest.mark.proof
-def test_a_model_that_is_asked_decides_and_is_named(
-    store: Path, serve: Callable[..., MessagesApi], relation: str
-) -> None:
-    serve(judging(relation))
-    seat = LanguageSettings(model=CLAUDE, transient_retries=0, validation_retries=0)
-    link(store, Language(seat, MemoryLedger()), ask_model=True)
-    assert filed(store)["link"].to_list() == ["root", "derivative" if relation == "derivative" else "root"]
-    told = rows(store, "decisions", "action LIKE 'link_%'")
-    assert told["decided_by"].to_list() == ["model"] * (relation == "derivative")
-    assert all(CLAUDE in name for name in told["model"])
-
-
-@pytest.mark.proof
-def test_artifacts_wait_for_a_model_whose_budget_is_spent(store: Path, serve: Callable[..., MessagesApi]) -> None:
-    serve()
-    language = Language(LanguageSettings(model=CLAUDE, max_calls=0), MemoryLedger())
-    done = link(store, language, ask_model=True)
-    assert (done.counts["artifacts left for later"], done.counts["artifacts: on their own"]) == (2, 0)
-    assert filed(store)["consolidated_at"].null_count() == 2
-    assert link(store).counts["artifacts: versions"] == 1

@@ -211,7 +211,7 @@ class LanguageSettings(SpendingLimits):
         "", description="Overrides the model that judges pairs of facts: the same, an update, a clash."
     )
     summarize_model: str = Field("", description="Overrides the model that summarises communities only.")
-    judge_model: str = Field("", description="Overrides the model that names new relations and links documents.")
+    judge_model: str = Field("", description="Overrides the model that names new relations.")
     answer_model: str = Field("", description="Overrides the model that answers questions: slowwave ask.")
     max_calls_per_day: int | None = Field(
         None,

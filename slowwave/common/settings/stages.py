@@ -108,7 +108,6 @@ class ArtifactSettings(Group):
     link_confidence: Ratio = Field(
         0.80, description="Confidence from which an artifact is a version or derivative (S1-18)."
     )
-    ask_model: bool = Field(False, description="Let a model say whether it is a version or a derivative (S1-18).")
 
 
 class MergeSettings(Group):

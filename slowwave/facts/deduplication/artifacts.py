@@ -16,7 +16,6 @@ from slowwave.common.comparison.guards import GUARDS, guards_pass
 from slowwave.common.comparison.similarity import jaccard_of
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.frames import ARTIFACTS, conform
-from slowwave.common.records import ArtifactQuestion
 from slowwave.common.settings import ArtifactSettings
 
 SHINGLE_WORDS = 5
@@ -122,26 +121,10 @@ LINKED = (
 )  # fmt: skip
 """The columns that linking sets."""
 
-QUESTION_FROM = 0.5  # above what the cosine alone can reach: a pair without common words in text or title is not asked
-EXCERPT_CHARS = 1500
-
 Row = dict[str, Any]
 _ALONE = dict.fromkeys(("parent_id", "derived_from", "replaced_by", "confidence"))
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _RANKS = {"duplicate": 0, "version": 1, "derivative": 2}
-
-
-@dataclass(frozen=True, slots=True)
-class ArtifactVerdict:
-    """Answer of a model about a pair: version, derivative or unrelated, and its confidence."""
-
-    relation: str
-    confidence: float
-    model: str = ""
-
-
-ArtifactVerdicts = Mapping[tuple[str, str], ArtifactVerdict]
-"""Keys are the ids of a pair, the smaller one first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,30 +153,11 @@ def as_filed(drafts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def find_questions(
-    artifacts: pl.DataFrame, pairs: pl.DataFrame, new_ids: Sequence[str]
-) -> tuple[tuple[tuple[str, str], ...], tuple[ArtifactQuestion, ...]]:
-    """The pairs with a new artifact for a model, best first, and their questions; `a` is the newer one.
-
-    Without pairs that rules settle (duplicates, one file again), and pairs that share neither words nor title.
-    """
-    open_pairs = pairs.filter((pl.col("relation").fill_null("") != "duplicate") & ~pl.col("is_same_file"))
-    likely = open_pairs.filter(pl.col("confidence") >= QUESTION_FROM).sort(
-        "confidence", "id", "head_id", descending=[True, False, False]
-    )
-    keys = [key for key in likely.select("id", "head_id").iter_rows() if not frozenset(key).isdisjoint(new_ids)]
-    rows = {row["id"]: row for row in artifacts.to_dicts()}
-    cosines = {(a, b): cosine for a, b, cosine in pairs.select("id", "head_id", "cosine").iter_rows()}
-    questions = [_question(number, rows, key, cosines[key]) for number, key in enumerate(keys)]
-    return tuple(keys), tuple(questions)
-
-
 def plan_artifacts(
     new: pl.DataFrame,
     heads: pl.DataFrame,
     near: pl.DataFrame,
     settings: ArtifactSettings,
-    verdicts: ArtifactVerdicts,
     now: datetime,
 ) -> ArtifactPlan:
     """Place each new artifact in a chain, in the order of `made_at` (S1-17 … S1-19).
@@ -205,13 +169,13 @@ def plan_artifacts(
     """
     new, heads = conform(new, ARTIFACTS), conform(heads, ARTIFACTS)
     both = pl.concat([new.select(*ARTIFACTS), heads.select(*ARTIFACTS)])
-    judged = _by_artifact(_judged(measure_pairs(both, near, settings), settings, verdicts))
+    related = _by_artifact(measure_pairs(both, near, settings).drop_nulls("relation").to_dicts())
     rows = {row["id"]: row for row in sorted(heads.to_dicts(), key=_age)}
     before = {key: dict(row) for key, row in rows.items()}
     decisions = []
     for each in sorted(new.to_dicts(), key=_age):
         row = rows[each["id"]] = {**each, **_ALONE, "group_id": each["id"], "consolidated_at": now}
-        other, pair = next(((key, pair) for key, pair in judged.get(row["id"], ()) if key in rows), ("", None))
+        other, pair = next(((key, pair) for key, pair in related.get(row["id"], ()) if key in rows), ("", None))
         if pair is None:
             continue
         kept = rows[rows[other]["replaced_by"] or other]
@@ -269,8 +233,8 @@ def _decision(
     subject: Row, ids: tuple[str, str], title: str, pair: Row, settings: ArtifactSettings, now: datetime
 ) -> dict[str, object]:
     """The decision about a link; `title` is that of the other document."""
-    model, sure = pair.get("model", ""), f"confidence {pair['confidence']:.2f}"
-    how = "read from the same file" if pair["is_same_file"] and not model else sure
+    sure = f"confidence {pair['confidence']:.2f}"
+    how = "read from the same file" if pair["is_same_file"] else sure
     reason = {
         "duplicate": f"Its text repeats {title!r}: {pair['shingle_jaccard']:.0%} of the runs of five words are equal.",
         "derivative": f"It was made from {title!r} ({sure}).",
@@ -284,35 +248,9 @@ def _decision(
         "title_jaccard_from": SAME_TITLE,
         **{key: value for key, value in marks.items() if value},
     }
-    by = "model" if model else "rule"
     return decision(
-        f"link_{pair['relation']}", subject["id"], sorted(ids), [subject["id"]], reason, now, measures,
-        decided_by=by, model=model, key=ids,
-    )  # fmt: skip
-
-
-def _question(number: int, rows: Mapping[str, Any], key: tuple[str, str], cosine: float) -> ArtifactQuestion:
-    older, newer = sorted((rows[each] for each in key), key=_age)
-    return ArtifactQuestion(
-        number,
-        newer["title"], newer["type"], newer["content"][:EXCERPT_CHARS],
-        older["title"], older["type"], older["content"][:EXCERPT_CHARS],
-        round(float(cosine), 4),
-    )  # fmt: skip
-
-
-def _judged(pairs: pl.DataFrame, settings: ArtifactSettings, verdicts: ArtifactVerdicts) -> list[Row]:
-    """The linked pairs, by rule or by a model's verdict, which has precedence."""
-    linked = []
-    for pair in pairs.to_dicts():
-        verdict = verdicts.get((pair["id"], pair["head_id"]))
-        if verdict is not None and pair["relation"] != "duplicate":
-            is_sure = verdict.confidence >= settings.link_confidence and verdict.relation in _RANKS
-            answer = {"relation": verdict.relation if is_sure else None, "confidence": verdict.confidence}
-            pair = {**pair, **answer, "model": verdict.model or "model"}
-        if pair["relation"]:
-            linked.append(pair)
-    return linked
+        f"link_{pair['relation']}", subject["id"], sorted(ids), [subject["id"]], reason, now, measures, key=ids
+    )
 
 
 def _by_artifact(pairs: Sequence[Row]) -> dict[str, list[tuple[str, Row]]]:
