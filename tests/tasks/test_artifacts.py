@@ -249,6 +249,26 @@ def test_another_state_of_the_same_file_is_a_version_however_much_was_rewritten(
     assert found["b"]["parent_id"] == "a"
 
 
+def test_s1_18_an_artifact_is_placed_by_its_surest_link() -> None:
+    low = ArtifactSettings(link_confidence=0.6)
+    for title, cosines in (("Runbook", (0.8, 0.99)), ("Incident report", (1.0, 0.8))):
+        heads = frame(
+            artifact("a", BODY, title=title, consolidated_at=NOW), artifact("z", edition(2), consolidated_at=NOW)
+        )
+        pairs = pl.concat([near(cosine, ("m", head)) for cosine, head in zip(cosines, "az", strict=True)])
+        plan = plan_artifacts(frame(artifact("m", edition(4), day=1)), heads, pairs, low, NOW)
+        found = {row["id"]: row for row in plan.artifacts.to_dicts()}
+        assert (found["m"]["link"], found["m"]["group_id"]) == ("version", "z")
+
+
+def test_s1_18_a_document_is_linked_from_a_confidence_of_eight_tenths() -> None:
+    pair = [artifact("a", BODY), artifact("b", edition(4), day=1)]
+    shares = measure_pairs(frame(*pair), near(1.0, ("a", "b")), RULES)["shingle_jaccard"][0]
+    least = (0.80 - 0.3 * shares - 0.2) / 0.5
+    assert linked(pair, least + 1e-9)["b"]["link"] == "version"
+    assert linked(pair, least - 0.01)["b"]["link"] == "root"
+
+
 @settings(max_examples=6, deadline=None)
 @given(st.permutations(range(6)), st.lists(st.integers(1, 6), min_size=1, max_size=6))
 def test_a_chain_is_in_the_order_of_writing_whatever_order_and_batches_it_came_in(
