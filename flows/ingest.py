@@ -55,7 +55,7 @@ from tasks.runtime.writing import titles_of, under_approval
 
 Format = Literal[  # those of `slowwave.reading.ingestion.parsers`; the form needs them in words
     "auto", "messages", "claude-code", "chatgpt", "claude-ai", "codex", "gemini-cli", "cursor", "slack", "whatsapp",
-    "mail", "git-log", "markdown", "text",
+    "markdown", "text",
 ]  # fmt: skip
 
 
@@ -75,8 +75,7 @@ async def ingest(
 
     Args:
         paths: Files or folders on the machine of the worker: JSON lines of messages, sessions of coding
-            agents, exports of chats, mail, logs of Git, Markdown or plain text. None: what is stored already and waits
-            is extracted.
+            agents, exports of chats, Markdown or plain text. None: what is stored already and waits is extracted.
         format: How to read the files; auto looks at each.
         settings: Who extracts, what is refused, and how much may be spent.
         embedder: The embedding model; a store keeps the one it was made with.

@@ -54,7 +54,6 @@ _BEGINS = re.compile(
 FORGOTTEN = "[forgotten]"
 """The text in the place of a forgotten one."""
 MAX_NAME_BYTES = 512
-_WRAPPED = re.compile(r"(?m)(^\S.{48,118}\S)\n(?=[^\W\d_]|[\"'(“„«])")
 
 
 def readable(text: str) -> str:
@@ -141,14 +140,6 @@ def cut_long(text: str, limit: int) -> str:
         return text
     line_end = text.rfind("\n", 0, limit)
     return text[:line_end] if line_end > limit // 2 else text[:limit]
-
-
-def unwrapped(text: str) -> str:
-    """The text without the line ends by which a program wraps it, because a sentence would end there.
-
-    A line of at least 50 characters goes on in the next one, unless that is blank, indented, quoted or of a list.
-    """
-    return _WRAPPED.sub(r"\1 ", text)
 
 
 def _is_ordinal(before: str, after: str) -> bool:

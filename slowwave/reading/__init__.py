@@ -5,7 +5,7 @@
 - `extraction`: the names, quotations and times in a window
 
 How they work together. `ingestion/formats` tells what kind of file it is: transcripts, exports of chats, sessions of
-agents, mail, commit messages, documents. All give the same rows of messages. `ingestion/parsers` says which parser
+agents, documents. All give the same rows of messages. `ingestion/parsers` says which parser
 reads a file, `ingestion/conversations` puts messages in order, gives each an id that stays the same when the file is
 read again, and lets `filters/redaction` remove secrets before anything is stored, embedded or sent.
 

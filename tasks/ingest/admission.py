@@ -5,7 +5,7 @@ Secrets were taken out when the messages were read (`slowwave.reading.ingestion.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,8 +49,6 @@ class _Batch:
 
     messages: pl.DataFrame
     documents: Documents
-    logs: Sequence[str] = ()
-    """Ids of the sources that are logs of Git."""
     vectors: dict[str, Vectors] = field(default_factory=dict)
 
 
@@ -106,12 +104,11 @@ def foresee_messages(run: Run, intake: Intake, settings: IngestSettings) -> pl.D
 
 def _batch(intake: Intake, settings: IngestSettings) -> _Batch:
     documents = read_documents(intake.parts, settings.consolidate.artifacts)
-    logs = [part.source.id for part in intake.parts if part.source.format == "git-log"]
-    return _Batch(_with_marks(intake.messages.unique("id", keep="first", maintain_order=True)), documents, logs)
+    return _Batch(_with_marks(intake.messages.unique("id", keep="first", maintain_order=True)), documents)
 
 
 def _decide(run: Run, reading: Reading, batch: _Batch, settings: IngestSettings) -> _AdmissionPlan:
-    identified = identify(reading, _in_known_conversations(reading, batch.messages, batch.logs))
+    identified = identify(reading, batch.messages)
     fresh, answered = _with_search_text(reading, _placed(reading, identified.messages, identified.fresh))
     vectors = _embed(run, fresh, batch.vectors)
     gated, states = gate(run.embedder, reading, fresh, vectors, settings, run.now)
@@ -119,21 +116,6 @@ def _decide(run: Run, reading: Reading, batch: _Batch, settings: IngestSettings)
     known = len(identified.messages) - len(fresh)
     refusals = _refusals(gated, vectors)
     return _AdmissionPlan(gated, vectors, refusals, states, artifacts, answered, known, identified.renamed)
-
-
-def _in_known_conversations(reading: Reading, messages: pl.DataFrame, logs: Sequence[str]) -> pl.DataFrame:
-    """The messages; commits of these sources in the conversations that have them: logs are also read in parts."""
-    is_commit = pl.col("source_id").is_in(list(logs))
-    first = messages.filter(is_commit).select("message_id", "conversation_id")
-    if first.is_empty():
-        return messages
-    stored = reading.by_ids_or_all("messages", first["message_id"].unique(), first.columns, key="message_id")
-    homes = pl.concat([stored.sort("conversation_id"), first]).unique("message_id", keep="first")
-    both = messages.join(homes, on="message_id", how="left", suffix="_home", maintain_order="left")
-    home = pl.when(is_commit).then("conversation_id_home").otherwise("conversation_id")
-    placed = both.with_columns(conversation_id=home).drop("conversation_id_home")
-    ids = [row_id("m", *pair) for pair in placed.select("conversation_id", "message_id").iter_rows()]
-    return placed.with_columns(id=pl.Series(ids, dtype=pl.String)).unique("id", keep="first", maintain_order=True)
 
 
 def _placed(snapshot: Reading, messages: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from slowwave.common.errors import NothingYet, SlowwaveError, UnusableInput
-from slowwave.reading.ingestion.formats import DOCUMENT_SUFFIXES, JSON_SUFFIXES, MAIL_SUFFIXES
+from slowwave.reading.ingestion.formats import DOCUMENT_SUFFIXES, JSON_SUFFIXES
 from slowwave.reading.ingestion.parsers import DOCUMENTS
 from storage.connection import check_namespace, namespaces
 from storage.store import Store
@@ -21,7 +21,7 @@ from .sources import find_sources, walk
 
 DONE, FAILED = "done", "failed"
 PARTIAL = frozenset({".part", ".partial", ".tmp", ".crdownload", ".download", ".swp"})
-LOOK_READABLE = (DOCUMENT_SUFFIXES | JSON_SUFFIXES | MAIL_SUFFIXES) - {""}
+LOOK_READABLE = (DOCUMENT_SUFFIXES | JSON_SUFFIXES) - {""}
 """How the names of conversations and documents end; what has another name in a folder of others is passed over."""
 FileOutcome = Literal["waiting", "new", "known", "unusable", "passed over", "failed"]
 

@@ -173,14 +173,12 @@ def _read_chat(source: SourceInfo, settings: IngestSettings) -> Iterator[tuple[i
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """The lines of a file of text, from the beginning each time; a mail decodes its parts itself."""
+    """The lines of a file of text, from the beginning each time."""
 
     source: SourceInfo
 
     def __iter__(self) -> Iterator[str]:
-        is_mail = self.source.format == "mail"
-        with (_open_text(self.source) if not is_mail else self.source.path.open(
-            encoding="ascii", errors="surrogateescape")) as stream:  # fmt: skip
+        with _open_text(self.source) as stream:
             yield from _text_lines(stream)
 
 

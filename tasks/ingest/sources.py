@@ -17,6 +17,7 @@ from slowwave.reading.filters.redaction import redact
 from slowwave.reading.ingestion.conversations import hidden_names
 from slowwave.reading.ingestion.formats import (
     DOCUMENT_SUFFIXES,
+    MAIL_SUFFIXES,
     MIXED,
     Shape,
     binary_kind,
@@ -29,6 +30,7 @@ from slowwave.reading.ingestion.formats import (
 from slowwave.reading.ingestion.parsers import BY_NAME, DOCUMENTS, FORMATS, known_format
 
 READABLE = f"slowwave reads {', '.join(FORMATS)}"
+MAIL_AS_MESSAGES = "docs/start.md shows how to write it as messages."
 LISTED = 200
 PEOPLE = "users.json"
 """The name of a list of people: chats beside it, or in a folder beside it, take their names from it."""
@@ -166,6 +168,8 @@ def _format_of(path: Path, head: str, format: str, *, is_named: bool, is_whole: 
             "Messages are JSON lines with conversation_id, role or speaker, content and occurred_at; "
             f"{READABLE}, and --format names one.",
         )
+    if found in DOCUMENTS and suffix in MAIL_SUFFIXES:
+        raise UnusableInput(f"{path} is mail, which slowwave does not read.", MAIL_AS_MESSAGES)
     if not is_named and found in DOCUMENTS and suffix not in DOCUMENT_SUFFIXES:
         raise UnusableInput(f"{path} does not look like a document.", "Name the file itself to read it as text.")
     return found

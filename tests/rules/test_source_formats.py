@@ -19,7 +19,6 @@ from slowwave.reading.ingestion.chat_exports import (
     parse_whatsapp,
 )
 from slowwave.reading.ingestion.formats import Note, sniff_format
-from slowwave.reading.ingestion.mail_and_commits import own_words, parse_git_log, parse_mail
 from slowwave.reading.ingestion.parsers import conversation_of
 from slowwave.reading.ingestion.transcripts import Message, Origin
 
@@ -46,12 +45,10 @@ GEMINI = (
     '{"sessionId": "s", "projectHash": "h", "startTime": "x", "messages": [{"id": "1", "type": "user", "content": ""}]}'
 )
 CODEX = '{"timestamp":"2026-03-02T09:00:00Z","type":"session_meta","payload":{"id":"s","cwd":"/src/harbour"}}\n'
-COMMIT = "commit 9f1c0d2a4b6e8f\nAuthor: Nora Quint <n@example.com>\nDate:   Mon Mar 2 10:00:00 2026 +0100\n\n"
-MAIL = "From: Nora Quint <nora@example.com>\nDate: Mon, 2 Mar 2026 10:00:00 +0100\nMessage-ID: <a@example.com>\n"
 CURSOR = "# Boats\n_Exported on 3/20/2026 at 10:00:00 PDT from Cursor (2.4.27)_\n\n---\n\n**User**\n\nWhen?\n"
 
 
-@pytest.mark.parametrize("suffix", ["", ".txt", ".md", ".log", ".jsonl", ".json", ".mbox"])
+@pytest.mark.parametrize("suffix", ["", ".txt", ".md", ".log", ".jsonl", ".json"])
 @pytest.mark.parametrize(
     ("head", "format"),
     [
@@ -66,15 +63,13 @@ def test_json_is_known_by_its_keys_under_any_name(head: str, suffix: str, format
     assert sniff_format(head, suffix) == format
 
 
-@pytest.mark.parametrize("suffix", ["", ".txt", ".log", ".mbox"])
+@pytest.mark.parametrize("suffix", ["", ".txt", ".log"])
 @pytest.mark.parametrize(
     ("head", "format"),
     [
         ("[02/03/2026, 21:15:32] Nora: Nine.\n[02/03/2026, 21:16:00] Ben: Ten.", "whatsapp"),
         ("02/03/2026, 21:15 - Nora: Nine.\r\n02/03/2026, 21:16 - Ben: Ten.", "whatsapp"),
         ('[02.03.26, 21:15:32] Ana "Nani" Ruiz: Nine.\n[02.03.26, 21:16:00] Ana "Nani" Ruiz: Ten.', "whatsapp"),
-        (COMMIT + "    Use UTC\n", "git-log"),
-        ("From nora@example.com Mon Mar  2 09:00:00 2026\n" + MAIL + "\nNine.\n", "mail"),
         (CURSOR, "cursor"),
     ],
 )
@@ -88,8 +83,6 @@ def test_text_is_known_by_its_lines_under_any_name(head: str, suffix: str, forma
         ("2026-03-02 21:15:00 - INFO: started\n2026-03-02 21:16:00 - INFO: stopped", ".log", "text"),
         ("[12/05/2026 09:00:01] server: started\n[12/05/2026 09:00:02] server: stopped", ".log", "text"),
         ("Changes\n\n12/05/2026 10:00 - Version 2: new\n13/05/2026 10:00 - Version 3: newer", ".txt", "text"),
-        (MAIL + "\nNine.\n", ".md", "markdown"),
-        (MAIL.replace("Message-ID", "X-Id") + "\nNine.\n", ".eml", "mail"),
         ("# Boats\n\nA chat was _Exported on 3/2/2026 from Cursor_.\n", ".md", "markdown"),
         ('{"role": "user", "content": "{\\"type\\": \\"response_item\\", \\"payload\\": {}}"}\n', ".jsonl", "messages"),
     ],
@@ -176,7 +169,6 @@ def test_bots_of_slack_are_tools_and_its_notices_no_messages() -> None:
     [
         ("export/harbour/2026-03-02.json", "slack", "slack/harbour"),
         ("WhatsApp Chat - Nora/_chat.txt", "whatsapp", "WhatsApp Chat - Nora"),
-        ("src/harbour/history.txt", "git-log", "harbour"),
     ],
 )
 def test_a_conversation_has_the_name_that_tells_it_from_others(path: str, format: str, name: str) -> None:
@@ -323,188 +315,3 @@ def test_a_chat_of_cursor_has_its_turns() -> None:
         ("user", "Fine."),
     ]
     assert {one.title for one in found} == {"Boats"}
-
-
-LONG = "The boats leave at nine in summer and at ten in winter, as the"
-
-
-def mails(*texts: str) -> list[str]:
-    return "".join(f"From x@example.com Mon Mar  2 09:00:00 2026\n{text}\n" for text in texts).splitlines(keepends=True)
-
-
-def mail(own: str, body: str = "Nine.", **headers: str) -> str:
-    fields = {"From": "Nora Quint <nora@example.com>", "Date": "Mon, 2 Mar 2026 10:00:00 +0100",
-              "Message-ID": f"<{own}@example.com>", "Subject": "Boats"}  # fmt: skip
-    fields |= {name.replace("_", "-"): value for name, value in headers.items()}
-    return "".join(f"{name}: {value}\n" for name, value in fields.items()) + f"\n{body}\n"
-
-
-def test_mails_of_one_thread_are_one_conversation() -> None:
-    found = messages(parse_mail(mails(
-        mail("a"), mail("b", References="<a@example.com>", Subject="Re: AW: Boats"),
-        mail("c", In_Reply_To="<b@example.com>", From="=?utf-8?b?w4luZGU=?= <e@example.com>"), mail("d"),
-        mail("e", References="<gone@example.com> <a@example.com>"), mail("f", In_Reply_To="<gone@example.com>"),
-    ), ORIGIN))  # fmt: skip
-    threads = [one.conversation_id for one in found]
-    assert [threads.index(thread) for thread in threads] == [0, 0, 0, 3, 4, 4]
-    assert len({one.message_id for one in found}) == 6
-    assert [one.speaker for one in found[:3]] == ["Nora Quint", "Nora Quint", "Énde"]
-    assert {(one.title, one.at, one.role) for one in found} == {("Boats", NINE, "user")}
-    assert not any("@" in one.conversation_id + one.message_id for one in found)
-
-
-@pytest.mark.parametrize(
-    ("body", "own"),
-    [
-        ("Nine.\n\nOn Mon, 2 Mar 2026 at 10:12, Nora <n@x.org> wrote:\n> When?\n", "Nine."),
-        ("> When?\nNine.\n> Where?\nHere.", "Nine.\nHere."),
-        ("Nine.\n\n-----Original Message-----\nFrom: Nora\nWhen?", "Nine."),
-        ("Nine.\n\nFrom: Nora <n@x.org>\nSent: Monday, March 2\nTo: Ben\n\nWhen?", "Nine."),
-        ("Nine.\n\n____________________\n\nPart two: ten.", "Nine.\n\n____________________\n\nPart two: ten."),
-        ("Nine.\n-- \nNora\nHarbour", "Nine."),
-        (
-            f"{LONG}\ncouncil said.\n\n- {LONG}\n- and more\nBye,\nNora",
-            f"{LONG} council said.\n\n- {LONG}\n- and more\nBye,\nNora",
-        ),
-        ("--help shows more.\n--- a/x\nFrom: here: we go", "--help shows more.\n--- a/x\nFrom: here: we go"),
-    ],
-)
-def test_of_a_mail_only_the_words_of_its_writer_are_kept(body: str, own: str) -> None:
-    assert own_words(body) == own
-
-
-def test_parts_and_encodings_of_mails_are_read_as_they_say() -> None:
-    parts = (
-        'Content-Type: text/html; charset="utf-8"\n\n<style>p {}</style><p>Nine &amp; ten</p>'
-        '<div class="gmail_quote">On Monday, Ben wrote:<div>When?</div></div><p>Bye</p>'
-    )
-    html = mail("a", f"--b\n{parts}\n--b--", Content_Type='multipart/mixed; boundary="b"')
-    quoted = mail(
-        "b", "=C9vora", Content_Type='text/plain; charset="iso-8859-1"', Content_Transfer_Encoding="quoted-printable"
-    )
-    raw = mail("c", "\udcc9vora", Content_Type='text/plain; charset="nonsense"', Content_Transfer_Encoding="8bit")
-    flowed = mail("d", "At nine \no'clock.\n-- \nNora", Content_Type="text/plain; format=flowed")
-    escaped = mail("e", "Boats leave.\n\n>From nine on 2 March 2026.")
-    found = messages(parse_mail(mails(html, quoted, raw, flowed, escaped), ORIGIN))
-    assert [one.content for one in found] == [
-        "Nine & ten\nBye",
-        "Évora",
-        "Évora",
-        "At nine o'clock.",
-        "Boats leave.\n\nFrom nine on 2 March 2026.",
-    ]
-
-
-@pytest.mark.parametrize(
-    "piece", ["<a b='", "<a", "</a", "<!--", "<![CDATA[", "<", "<div>", "On a wrote", "\n \n", "`"]
-)
-def test_text_that_is_made_to_take_long_ends(piece: str) -> None:
-    """Patterns that look back over all of it would take minutes here."""
-    html = mail("a", piece * 30_000 + "<p>Nine.</p>", Content_Type="text/html")
-    plain = mail("b", piece * 30_000 + "\nNine.")
-    assert len(list(parse_mail(mails(html, plain), ORIGIN))) == 2
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"List_Unsubscribe": "<https://example.com>"},
-        {"Auto_Submitted": "auto-replied"},
-        {"X_Gmail_Labels": 'Unread, "Drafts"'},
-    ],
-)
-def test_mails_that_nobody_wrote_or_wanted_are_skipped_and_counted(headers: dict[str, str]) -> None:
-    found = list(parse_mail(mails(mail("a", **headers), mail("b")), ORIGIN))
-    assert len(notes(found)) == len(messages(found)) == 1
-    listed = mail("a", List_Unsubscribe="<https://example.com>", List_Post="<mailto:l@example.com>", Precedence="list")
-    labelled = mail("b", X_Gmail_Labels="Inbox,Draft contracts")
-    assert len(messages(parse_mail(mails(listed, labelled), ORIGIN))) == 2
-
-
-@pytest.mark.parametrize(
-    ("sender", "speaker"),
-    [
-        ("=?utf-8?q?M=C3=BCller=2C_Ada?= <a@x.org>", "Ada Müller"),
-        ('"Quint, Nora" <n@x.org>', "Nora Quint"),
-        ('"M\udcc3\udcbcller, J\udcc3\udcbcrgen" <j@x.org>', "Jürgen Müller"),
-        ('"von der Leyen, Ursula" <u@x.org>', "Ursula von der Leyen"),
-    ],
-)
-def test_the_speaker_of_a_mail_has_the_whole_name(sender: str, speaker: str) -> None:
-    assert [one.speaker for one in messages(parse_mail(mails(mail("a", From=sender)), ORIGIN))] == [speaker]
-
-
-def test_a_paragraph_that_begins_with_from_belongs_to_its_mail() -> None:
-    body = "Boats leave.\n\nFrom nine on 2 March 2026 they stop."
-    assert [one.content for one in messages(parse_mail(mails(mail("a", body), mail("b")), ORIGIN))] == [body, "Nine."]
-    single = mail("a", "Boats leave.\n\nFrom x@example.com Mon Mar  2 09:00:00 2026\nis how a box begins.")
-    for text in (single, "\n" + single):
-        [found] = messages(parse_mail(text.splitlines(keepends=True), ORIGIN))
-        assert found.content.endswith("is how a box begins.")
-
-
-def test_one_mail_without_a_box_and_what_is_no_mail_have_their_lines() -> None:
-    single = list(parse_mail(mail("a").splitlines(keepends=True), ORIGIN))
-    assert [(line, type(one)) for line, one in single] == [(1, Message)]
-    broken = list(parse_mail(mails(mail("a"), "no header at all\n", mail("c", Date="soonish")), ORIGIN))
-    lost = [(line, one.kind) for line, one in broken if isinstance(one, Note)]
-    assert lost == [(9, "unreadable"), (12, "adjusted")]
-    assert [one.at for one in messages(broken)] == [NINE, None]
-
-
-def commit(words: str, author: str = "Nora Quint", extra: str = "", sha: str = "9f1c0d2") -> str:
-    body = "".join(f"    {line}\n" if line else "\n" for line in words.split("\n"))
-    return f"commit {sha}\n{extra}Author: {author} <n@example.com>\nDate:   Mon Mar 2 10:00:00 2026 +0100\n\n{body}\n"
-
-
-def test_a_commit_that_decides_something_is_what_its_author_wrote() -> None:
-    words = "Keep times in UTC instead of local time\n\nIt moved"
-    log = commit(f"{words}\n\nSigned-off-by: Nora <n@example.com>") + " a.py | 2 +-\n    1 file changed\n\n"
-    log += commit("Use pnpm because of the lock file", sha="8e0b9c1")
-    found = list(parse_git_log(log.splitlines(keepends=True), Origin("harbour")))
-    assert [line for line, _ in found] == [1, 14]
-    first, second = messages(found)
-    assert first == Message("harbour-8e0b9c1", "9f1c0d2", "user", "Nora Quint", words, NINE, first.scope)
-    assert (second.conversation_id, second.message_id) == ("harbour-8e0b9c1", "8e0b9c1")
-
-
-@pytest.mark.parametrize(
-    ("text", "decides"),
-    [
-        (commit("Switch the cache from Redis to Valkey"), True),
-        (commit("Drop support for Node 18"), True),
-        (commit("feat: retry three times, as the API times out often"), True),
-        (commit("Lines are no longer than 120"), False),
-        (commit("Bump boat from 1.0 to 2.0"), False),
-        (commit("Merge branch 'x' because of y", extra="Merge: 1234567 89abcde\n"), False),
-        (commit("Use x instead of y", "renovate[bot]"), False),
-    ],
-)
-def test_a_decision_is_a_choice_a_replacement_or_a_reason_and_the_rest_is_counted(text: str, decides: bool) -> None:
-    found = list(parse_git_log(text.splitlines(), ORIGIN))
-    assert (len(messages(found)), len(notes(found))) == ((1, 0) if decides else (0, 1))
-
-
-def test_repositories_in_folders_of_one_name_are_conversations_of_their_own() -> None:
-    first, second = (commit("Use x instead of y", sha=sha * 8) for sha in ("1a2b3", "4c5d6"))
-    newer = commit("Drop z because of y", sha="0" * 40).replace("2026", "2027")
-
-    def conversation(log: str) -> set[str]:
-        return {one.conversation_id for one in messages(parse_git_log(log.splitlines(), Origin("harbour")))}
-
-    assert conversation(first) == conversation(newer + first) == conversation(first + newer) == {"harbour-1a2b31a"}
-    assert conversation(second) == {"harbour-4c5d64c"}
-    undated = newer.replace("Date:", "Dated:")
-    assert conversation(first + undated) == {"harbour-1a2b31a"}
-
-
-@pytest.mark.parametrize(
-    "date", ["Mon Mar 2 10:00:00 2026 +0100", "2026-03-02 10:00:00 +0100", "2026-03-02T10:00:00+01:00", "1772442000"]
-)
-def test_dates_of_git_are_read_in_its_usual_forms(date: str) -> None:
-    text = commit("Use x instead of y").replace("Mon Mar 2 10:00:00 2026 +0100", date)
-    assert messages(parse_git_log(text.splitlines(), ORIGIN))[0].at == NINE
-    full = text.replace("Date:   ", "AuthorDate: ").replace(
-        "\n\n", "\nCommit: Ben <b@x>\nCommitDate: 2027-01-01\n\n", 1
-    )
-    assert messages(parse_git_log(full.splitlines(), ORIGIN))[0].at == NINE

@@ -4,7 +4,6 @@
 - `transcripts`: JSON of a conversation becomes messages
 - `chat_exports`: Claude.ai, Slack, WhatsApp and Cursor
 - `agent_sessions`: Codex and Gemini CLI
-- `mail_and_commits`: what people wrote in mails, and decisions in commit messages
 - `parsers`: the table of formats, and which parser reads which
 - `conversations`: messages in order, each once
 - `documents`: passages of documents, and documents as wholes

@@ -21,6 +21,7 @@ DOCUMENT_SUFFIXES = frozenset(
 )
 LINE_SUFFIXES = frozenset({".jsonl", ".ndjson"})
 MAIL_SUFFIXES = frozenset({".mbox", ".eml"})
+"""Mail, which is not read."""
 JSON_SUFFIXES = LINE_SUFFIXES | {".json"}
 MIXED = "slowwave-mixed"
 
@@ -79,10 +80,6 @@ _SIGNATURES = (
         "slack", frozenset({"type", "ts", "text"}), frozenset({"user", "bot_id"}), r'"ts"\s*:\s*"\d{9,10}\.\d{6}"'
     ),
 )
-FROM_LINE = re.compile(r"From \S+(?: at \S+)? +\w{3} \w{3} +\d+ \d\d:\d\d")
-"""The line before each mail of an mbox."""
-_MAIL_HEADERS = ("From", "Date", "Message-ID")
-_COMMIT = re.compile(r"commit [0-9a-f]{7,64}\b[^\n]*\n(?:[A-Z][\w-]*:[^\n]*\n){0,3}?Author: [^\n<]*<[^\n>]*>")
 _DAY = r"(?P<a>\d{1,4})(?P<sign>[./-])(?P<b>\d{1,2})(?P=sign)(?P<c>\d{2,4})"
 _CLOCK = r"(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?(?:\s?(?P<half>[AaPp])\.?\s?[Mm]\.?)?"
 CHAT_LINE = re.compile(
@@ -236,13 +233,6 @@ def _chat_of_text(head: str, suffix: str) -> str:
         return "cursor"
     if suffix in _MARKDOWN_SUFFIXES:
         return ""
-    if _COMMIT.match(body):
-        return "git-log"
-    opening = body.split("\n\n", 1)[0]
-    headers = [re.search(rf"(?im)^{name}:", opening) for name in _MAIL_HEADERS]
-    is_mail = all(headers[:2] if suffix in MAIL_SUFFIXES else headers)
-    if is_mail or (FROM_LINE.match(body) and sum(map(bool, headers)) > 1):
-        return "mail"
     return "whatsapp" if _is_whatsapp(body.rstrip().split("\n")[:_SNIFFED_LINES]) else ""
 
 

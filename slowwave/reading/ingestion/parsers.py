@@ -13,7 +13,6 @@ from slowwave.common.errors import UnknownName
 from .agent_sessions import codex_origin, gemini_sessions, parse_codex, parse_gemini
 from .chat_exports import parse_claude_ai, parse_cursor, parse_slack, parse_whatsapp
 from .formats import Loaded, Note
-from .mail_and_commits import parse_git_log, parse_mail
 from .transcripts import Message, Origin, Parser, parse_chatgpt, parse_claude_code, parse_message
 
 TextParser = Callable[[Iterable[str], Origin], Iterator[tuple[int, Message | Note]]]
@@ -49,8 +48,6 @@ _TABLE = (
     Format("cursor", parse_lines=parse_cursor),
     Format("slack", parse_slack, is_values=True, has_people=True),
     Format("whatsapp", parse_lines=parse_whatsapp),
-    Format("mail", parse_lines=parse_mail),
-    Format("git-log", parse_lines=parse_git_log),
     Format("markdown"),
     Format("text"),
 )
@@ -58,7 +55,6 @@ FORMATS = tuple(each.name for each in _TABLE)
 BY_NAME: Mapping[str, Format] = MappingProxyType({each.name: each for each in _TABLE})
 DOCUMENTS = frozenset(each.name for each in _TABLE if not (each.parse or each.parse_lines))
 
-_ANY_LOG = re.compile(r"(?:git[-_]?)?(?:history|logs?|commits|git)", re.IGNORECASE)
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -72,12 +68,9 @@ def known_format(name: str) -> str:
 def conversation_of(path: PurePath, format: str) -> str:
     """The default conversation of a file: its name, but the folder where all files have such names.
 
-    A channel of Slack is a folder of days. The chat of WhatsApp on a phone of Apple is always `_chat.txt`, and the
-    history of each repository is written to `history.txt`.
+    A channel of Slack is a folder of days. The chat of WhatsApp on a phone of Apple is always `_chat.txt`.
     """
     folder = path.parent.name
-    if folder and format == "git-log" and _ANY_LOG.fullmatch(path.stem):
-        return folder
     if format == "slack":
         return f"slack/{folder if folder and _DAY.fullmatch(path.stem) else path.stem}"
     return folder if folder and format == "whatsapp" and path.stem == "_chat" else path.stem
