@@ -254,8 +254,8 @@ def doctor(
     if repair and not yes:
         check_that_somebody_can_answer("`slowwave doctor`", as_json=as_json)
         defects = look(place.uri, place.namespace)
-        if repair := any(each.is_repairable for each in defects):
-            out.print(table("What would be mended", FOUND, _rows(f for f in defects if f.is_repairable)))
+        if repair := bool(defects):
+            out.print(table("What would be mended", FOUND, _rows(defects)))
             if any(each.check == UNREADABLE for each in defects):
                 out.print("Tables that cannot be read go back to an earlier state, and what later runs did is lost.")
             typer.confirm("Mend this?", abort=True, err=True)

@@ -29,8 +29,7 @@ Beside the history
 - `export_key`: the secret by which a store knows its own exports
 
 Damage
-- `doctor`: looks for damage and repairs it
-- `checks`: what can be wrong with rows
+- `doctor`: looks for damage, and repairs it
 - `salvage`: what is left of tables with broken files
 - `disk`: files and versions on a disk, and its errors in plain words
 """

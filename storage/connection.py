@@ -157,22 +157,12 @@ def place_for_making(uri: str, namespace: str) -> Iterator[str]:
         rmtree(place, ignore_errors=True)
 
 
-def unfinished(uri: str) -> list[str]:
-    """The folders in which namespaces were being made by processes that were killed: those that are an hour old."""
-    left = []
-    for place in [] if is_remote(uri) else sorted(_root(uri).glob(f"{_MAKING}*")):
+def remove_unfinished(uri: str) -> None:
+    """Remove the folders in which namespaces were being made by processes that were killed: those an hour old."""
+    for place in [] if is_remote(uri) else _root(uri).glob(f"{_MAKING}*"):
         with suppress(FileNotFoundError):  # finished meanwhile
             if place.stat().st_mtime < time.time() - _MAKING_S:
-                left.append(place.name)
-    return left
-
-
-def remove_unfinished(uri: str) -> list[str]:
-    """Remove the folders of `unfinished` and return their names; a namespace that is being made now is left alone."""
-    left = unfinished(uri)
-    for name in left:
-        rmtree(_root(uri) / name, ignore_errors=True)
-    return left
+                rmtree(place, ignore_errors=True)
 
 
 def _root(uri: str) -> Path:

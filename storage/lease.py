@@ -240,7 +240,9 @@ class HeadRow:
     def _read(self) -> Head:
         rows = self._rows()
         if len(rows) != 1:
-            raise UnusableInput(f"The store's head has {len(rows)} rows instead of one.", "Run `slowwave doctor`.")
+            raise UnusableInput(
+                f"The store's head has {len(rows)} rows instead of one.", "Run `slowwave doctor --repair`."
+            )
         return _head_of(rows[0])
 
     def _rows(self) -> list[dict[str, Any]]:

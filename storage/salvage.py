@@ -40,7 +40,7 @@ def salvage(store: Store, tx: Transaction, broken: Collection[str]) -> list[Save
 
 
 def is_head_broken(uri: str, namespace: str) -> bool:
-    """Whether the head of a namespace that exists cannot be read."""
+    """Whether the head of a namespace that exists cannot be read, or is not one row."""
     return has_namespace(uri, namespace) and _newest_row(connect(uri, namespace)) is None
 
 
@@ -267,4 +267,4 @@ def _newest_row(db: DBConnection, version: int | None = None) -> dict[str, Any] 
         rows: list[dict[str, Any]] = table.to_arrow().to_pylist()
     except Exception:  # whatever a damaged file makes the reader say
         return None
-    return max(rows, key=lambda row: (row["sequence"], row["lease_count"]), default=None)
+    return rows[0] if len(rows) == 1 else None

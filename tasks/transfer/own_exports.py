@@ -17,9 +17,8 @@ from slowwave.common.run_counts import RunCount
 from slowwave.common.validity import STATUSES
 from slowwave.facts.searched_texts import READ
 from storage.changes import FACT_TABLES
-from storage.checks import PartialSnapshot
 from storage.connection import namespaces
-from storage.doctor import defects
+from storage.doctor import PartialSnapshot, defects
 from storage.export_key import known_key, named_key
 from storage.lease import IMPORTED
 from storage.snapshots import Reading

@@ -25,8 +25,7 @@ from slowwave.common.settings import CommunitySettings
 from slowwave.common.text import normalise_name, row_id
 from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle.forgotten_names import NameMatcher
-from storage.checks import PartialSnapshot, find_stray_members
-from storage.doctor import examine
+from storage.doctor import PartialSnapshot, examine, find_stray_members
 from storage.store import Store
 from storage.tables import TABLES, Role, tables_of
 from storage.undo import undo

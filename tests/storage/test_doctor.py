@@ -10,13 +10,13 @@ from typing import Any
 
 import polars as pl
 import pytest
-from conftest import EPOCH, TINY, killed_creation
+from conftest import EPOCH, TINY
 
 from slowwave.common.errors import StoreMismatch, UndoRefused, UnusableInput
-from storage.connection import HEAD, connect, place_for_making
-from storage.doctor import Defect, examine, repair
+from storage.connection import HEAD
+from storage.doctor import Defect, examine, look, mend_head, repair
 from storage.rows import to_rows
-from storage.store import Store, make_tables
+from storage.store import Store
 from storage.tables import TABLES
 from storage.undo import undo
 
@@ -74,7 +74,7 @@ def after_repair(store: Store) -> list[tuple[str, str, str]]:
     found = examine(store)
     commits = store.head.sequence
     repaired = repair(store, "repair-1", NOW)
-    assert summary(repaired) == summary(tuple(finding for finding in found if finding.is_repairable))
+    assert summary(repaired) == summary(found)
     assert store.head.sequence == commits + bool(repaired)
     assert store.snapshot().frame("decisions", "action = 'repair'").height == len(repaired)
     return summary(examine(store))
@@ -163,52 +163,6 @@ def test_a_status_that_its_columns_deny_is_settled_without_making_a_fact_live(st
     }  # fmt: skip
 
 
-@pytest.mark.proof
-def test_of_two_entities_with_one_alias_the_one_that_is_looked_up_keeps_it(store: Store) -> None:
-    alias = {"alias_name": "ana", "entity_type": "person"}
-    plant(store, "entity_aliases", {"id": "y", "entity_id": "bo", **alias}, {"id": "x2", "entity_id": "ana", **alias})
-    plant(store, "entity_aliases", {"id": "z", "alias_name": "ana", "entity_type": "tool", "entity_id": "bo"})
-    assert summary(examine(store)) == [("shared alias", "entity_aliases", "y")]
-    assert after_repair(store) == []
-    assert set(by_id(store, "entity_aliases")) == {"x", "x2", "z"}
-
-
-@pytest.mark.proof
-def test_a_vector_is_made_unit_and_one_without_length_is_dropped(store: Store) -> None:
-    plant(store, "facts", fact("long", vector=[3.0, 0.0, 4.0, 0.0]), fact("null", vector=[0.0] * 4))
-    plant(store, "messages", {"id": "n", "message_id": "n", "conversation_id": "c", "vector": [0.1, 0.0, 0.0, 0.0]})
-    assert summary(examine(store)) == [
-        ("vector length", "facts", "long"), ("vector length", "facts", "null"), ("vector length", "messages", "n")
-    ]  # fmt: skip
-    assert after_repair(store) == []
-    rows = by_id(store, "facts", "vector")
-    assert rows["long"][0] == pytest.approx([0.6, 0.0, 0.8, 0.0])
-    assert rows["null"] == (None,)
-
-
-@pytest.mark.proof
-def test_leftovers_of_a_dead_writer_are_put_back(store: Store) -> None:
-    store.db.open_table("facts").delete("true")
-    assert summary(examine(store)) == [("ahead of the head", "facts", "")]
-    assert after_repair(store) == []
-    assert len(by_id(store, "facts")) == 4
-
-
-@pytest.mark.proof
-def test_what_a_killed_creation_of_a_namespace_left_is_found_and_removed(store: Store) -> None:
-    left = killed_creation(Path(store.uri))
-    with place_for_making(store.uri, "slow") as place:  # removes what was left before it
-        assert examine(store) == ()
-        make_tables(connect(place, "slow"), *TINY)
-    left = killed_creation(Path(store.uri))
-    (found,) = examine(store)
-    assert (found.check, found.table, found.is_repairable) == ("unfinished namespace", left.name, True)
-    assert left.exists()
-    assert repair(store, "r-fix", NOW) == (found,)
-    assert not left.exists()
-    assert examine(store) == ()
-
-
 def test_a_writer_at_work_is_no_defect(store: Store) -> None:
     with store.commit("r", "test") as tx:
         tx.delete("facts", ["f"])
@@ -247,7 +201,6 @@ def test_a_table_that_cannot_be_read_is_named_and_the_others_are_still_examined(
         ("dangling reference", "facts", "dangling"),
         ("unreadable table", "entity_aliases", ""),
     ]
-    assert all(finding.is_repairable for finding in findings)
 
 
 def test_nothing_points_at_nothing_because_a_table_cannot_be_read(store: Store) -> None:
@@ -267,29 +220,21 @@ def test_a_version_that_the_head_names_and_that_is_gone_is_found(store: Store) -
     assert examine(store) == ()
 
 
-def test_a_head_of_two_rows_is_repaired_from_the_newer(store: Store) -> None:
+@pytest.mark.parametrize("rows", [0, 2])
+def test_a_head_that_is_not_one_row_is_made_anew_from_its_past(store: Store, rows: int) -> None:
     with store.commit("r", "test", EPOCH) as tx:
         tx.upsert("metadata", pl.DataFrame({"id": ["k"]}))
     head = store.db.open_table(HEAD)
-    row = head.to_arrow().to_pylist()[0]
-    head.add([{**row, "sequence": row["sequence"] - 1, "versions": "{}"}])
-    with pytest.raises(UnusableInput, match="slowwave doctor"):
+    head.add([{**head.to_arrow().to_pylist()[0], "versions": "{}"}]) if rows else head.delete("true")
+    with pytest.raises(UnusableInput, match="slowwave doctor --repair"):
         Store.open(store.uri)
-    damaged = Store.attach(store.uri)
-    assert summary(examine(damaged)) == [("head", HEAD, "")]
-    assert summary(repair(damaged, "repair-1", NOW)) == [("head", HEAD, "")]
+    assert summary(look(store.uri, "default")) == summary(mend_head(store.uri, "default")) == [("head", HEAD, "")]
     assert examine(Store.open(store.uri)) == ()
     assert Store.open(store.uri).snapshot().count("metadata") == 1
 
 
-def test_a_head_without_a_row_is_found_and_left(store: Store) -> None:
-    store.db.open_table(HEAD).delete("true")
-    (finding,) = examine(Store.attach(store.uri))
-    assert (finding.check, finding.is_repairable) == ("head", False)
-
-
 def test_a_repair_is_undone_like_any_run(store: Store) -> None:
-    plant(store, "facts", fact("long", vector=[3.0, 0.0, 4.0, 0.0]), fact("a", expired_at=EPOCH))
+    plant(store, "facts", fact("dangling", subject_id="nobody"), fact("a", expired_at=EPOCH))
     before = by_id(store, "facts", *TABLES["facts"].columns, "vector", "updated_at")
     assert repair(store, "repair-1", NOW)
     undo(store, "repair-1", "u", NOW)
