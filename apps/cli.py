@@ -42,7 +42,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "entity": ("merge", "alias", "rename", "pin"),
     "communities": ("refresh",),
     "split": ("propose",),
-    "review": ("list", "show", "approve", "reject", "modify"),
+    "review": ("list", "show", "approve", "reject"),
 }
 _MODULES = {name: module for module, names in _COMMANDS.items() for name in names.split()}
 COMMANDS = {name: _MODULES[name] for name in sorted(_MODULES, key=[*GROUPS].__contains__)}

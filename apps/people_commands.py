@@ -412,7 +412,6 @@ def split_propose(entity: ExactEntity, plan: PlanOption = None, dry_run: DryRun 
     yield _split_lines(made.splits, place)
     yield f"It waits as {made.proposal_id}."
     yield f"Approve: slowwave review approve {short_id(made.proposal_id)}"
-    yield f"Rename:  slowwave review modify {short_id(made.proposal_id)} --rename OLD=NEW"
 
 
 def _split_lines(splits: Sequence[SplitPart], place: Place) -> RenderableType:

@@ -1,10 +1,9 @@
-"""Commands by which a person decides about proposals: show, approve, reject, modify."""
+"""Commands by which a person decides about proposals: show, approve, reject."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,8 +56,6 @@ def list_lines(proposals: Sequence[Proposal], total: int, state: str | None) -> 
 
 def proposal_lines(story: ProposalStory, rows: bool = False) -> Iterator[RenderableType]:
     """One proposal: in words, or with all rows."""
-    from recall.proposals import OPEN
-
     one = story.proposal
     yield Text(one.title, style="bold")
     facts = [
@@ -79,14 +76,14 @@ def proposal_lines(story: ProposalStory, rows: bool = False) -> Iterator[Rendera
     if story.observations and (rows or not (is_split or len(story.observations) > LINES)):
         asked = [(name, each.statement, short_id(each.id)) for name, each in story.observations]
         columns = ("new entity", "observation", "id")  # the first is empty, and left out, where nothing is split
-        yield table("The request", columns, asked, "slowwave review modify changes it")
+        yield table("The request", columns, asked)
     if story.rests_on:
         premises = [(m.statement, short_id(m.id)) for m in story.rests_on]
         yield _shortened("What it rests on", ("fact", "id"), premises, RESTS, rows)
     if story.evidence:
         quotes = [(each.occurred_at, each.message_id, each.quote) for each in story.evidence]
         yield _shortened("Who said it", ("when", "message", "words"), quotes, RESTS, rows)
-    if one.state in OPEN:
+    if one.state == "pending":
         yield from _way_on(story)
 
 
@@ -134,7 +131,7 @@ Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="The reason, k
 
 
 def review() -> None:
-    """Show, approve, reject or modify proposals."""
+    """Show, approve or reject proposals."""
 
 
 def review_list(
@@ -178,9 +175,6 @@ def review_approve(
     every: All = False,
     by: By = None,
     note: Note = "",
-    later: Annotated[
-        bool, typer.Option("--later", help="Approve only; the run that proposed it makes the changes.")
-    ] = False,
     yes: Yes = False,
     *,
     place: Place,
@@ -190,48 +184,13 @@ def review_approve(
     run, chosen = _chosen(place, ids, every)
     if not (yes or as_json) and sys.stdin.isatty():
         _confirm(run, chosen)
-    yield from _decide(run, chosen, "later" if later else "approve", by, note)
+    yield from _decide(run, chosen, "approve", by, note)
 
 
 def review_reject(ids: Ids = None, every: All = False, by: By = None, note: Note = "", *, place: Place) -> Shown:
     """Reject proposals. Nothing changes, and no rule proposes the same again."""
     run, chosen = _chosen(place, ids, every)
     yield from _decide(run, chosen, "reject", by, note)
-
-
-def review_modify(
-    id: Annotated[str, typer.Argument(metavar="ID", help="A proposal to split or to delete.")],
-    rename: Annotated[
-        list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="Change the name of a new entity.")
-    ] = None,
-    leave: Annotated[
-        list[str] | None, typer.Option("--leave", metavar="OBSERVATION", help="Keep this observation where it is.")
-    ] = None,
-    by: By = None,
-    *,
-    place: Place,
-) -> Shown:
-    """Replace a proposed split or deletion by a modified one, which needs its own approval."""
-    from recall.proposals import proposal_named
-    from slowwave.review.proposals import renamed, without
-    from tasks.people.review import modified
-
-    if not rename and not leave:
-        raise UnusableInput("Nothing was changed.", "Give --rename OLD=NEW or --leave OBSERVATION.")
-    old = proposal_named(place.store().snapshot(), id)
-    wanted = renamed(old.ask, _pairs(rename)) if rename else old.ask
-    wanted = without(wanted, leave) if leave else wanted
-    run = place.run("review")
-    done = modified(run, old.id, wanted, _person(by))
-    yield {"run": run.id, "proposal": asdict(done)}
-    yield from decided_lines([done], run.id, run.namespace)
-
-
-def _pairs(given: Sequence[str]) -> dict[str, str]:
-    pairs = [each.partition("=") for each in given]
-    if wrong := [f"{old}{sign}{new}" for old, sign, new in pairs if not (old.strip() and new.strip())]:
-        raise UnusableInput(f"{wrong[0]!r} is no new name.", "Write --rename 'OLD=NEW'.")
-    return {old.strip(): new.strip() for old, _, new in pairs}
 
 
 def _person(by: str | None) -> Person:

@@ -19,9 +19,7 @@ from storage.changes import SLOT, STATE, basis_of, facts_by_id, owners_in
 from storage.rows import quoted
 from storage.snapshots import Reading
 
-OPEN = ("pending", "approved")
-"""States of a proposal that a person may still decide."""
-STATES = ("pending", "approved", "rejected", "applied", "stale", "replaced")
+STATES = ("pending", "rejected", "applied", "stale", "replaced")
 _HIDDEN = ("vector", "embed_model", "embed_text_hash", "created_at", "statement_hash", "search_terms", "patch_batch_id")
 
 
@@ -98,9 +96,9 @@ def proposal_named(reading: Reading, text: str) -> Proposal:
         if not waiting:
             raise UnusableInput(f"There is no proposal {text!r}, and none waits.", "See `slowwave review list --all`.")
         raise UnknownName("proposal", text, waiting[:20])
-    if len(named) > 1:  # the same may have been decided before: the one that is open is meant
+    if len(named) > 1:  # the same may have been decided before: the one that waits is meant
         states = reading.by_ids("proposals", named, ["id", "state"]).iter_rows()
-        named = [row for row, state in states if state in OPEN] or named
+        named = [row for row, state in states if state == "pending"] or named
     if len(named) > 1:
         raise UnusableInput(f"{text!r} may be {' or '.join(named[:5])}.", "Give more of it.")
     return next(_proposal(row) for row in reading.by_ids("proposals", named).iter_rows(named=True))

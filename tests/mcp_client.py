@@ -17,7 +17,7 @@ from conftest import EPOCH
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult
+from mcp_types import CallToolResult
 from stores import observation, remembered
 
 from inference.embedding import open_embedder
@@ -90,20 +90,6 @@ def facts_of(uri: Path, owner: str) -> dict[str, str]:
     """The statements of an entity's live facts by id."""
     where = f"owner_entity_id = '{owner}' AND status = 'active'"
     return dict(Store.open(str(uri)).snapshot().frame("facts", where, ["id", "statement"]).sort("id").iter_rows())
-
-
-class Person:
-    """Whoever sits before a client, and what forms they were shown."""
-
-    def __init__(self, **answer: str) -> None:
-        self.answer, self.shown = answer, list[str]()
-
-    async def __call__(self, _: Any, params: ElicitRequestParams) -> ElicitResult:
-        """Fill in the form; without an answer turn it away."""
-        self.shown.append(params.message)
-        if not self.answer:
-            return ElicitResult(action="decline")
-        return ElicitResult(action="accept", content=dict(self.answer))
 
 
 def over_stdio(uri: Path, folder: Path, **more: Any) -> AbstractAsyncContextManager[Client]:

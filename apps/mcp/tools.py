@@ -81,7 +81,7 @@ TOOLS: dict[str, tuple[Callable[..., Any], str, ToolAnnotations]] = {}
 def tool(title: str, deed: Literal["reads", "pays", "adds", "destroys"]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare a tool: its docstring is what agents read of it.
 
-    What pays reads, and asks a model elsewhere. Destroying needs a person, see `apps.mcp.elicitation`.
+    What pays reads, and asks a model elsewhere. Destroying needs a person, see `apps.mcp.changes`.
     """
 
     def declare(function: Callable[P, R]) -> Callable[P, R]:
@@ -139,10 +139,6 @@ def memory_of(ctx: Agent) -> OpenMemory:
 
 _MOST_WRONG = 5
 _CLASS = re.compile(r"a valid dictionary or instance of \w+")
-_NO_ANSWER = (
-    "What came back does not match the form, so nothing was decided: it wants a decision, approve or reject, and the "
-    "name of the person. Call again to ask anew."
-)
 
 
 class StrictTool(Tool):
@@ -170,8 +166,6 @@ class StrictTool(Tool):
         except ToolError as error:
             if isinstance(error.__cause__, ValidationError):
                 raise ToolError(self._wrong(error.__cause__)) from error.__cause__
-            if "Resolver '" in str(error):  # the SDK about a form
-                raise ToolError(_NO_ANSWER) from error
             raise
 
     def _wrong(self, found: ValidationError) -> str:

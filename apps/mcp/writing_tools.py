@@ -6,7 +6,6 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from mcp.server.mcpserver import Elicit, ElicitationResult, Resolve
 from pydantic import BaseModel, Field
 
 from recall.entities import exact_row
@@ -14,18 +13,9 @@ from recall.proposals import Proposal
 from recall.proposals import list_proposals as listed
 from slowwave.common.errors import UnusableInput
 
-from .elicitation import (
-    Decision,
-    change_of,
-    deleted_rows,
-    deletion_of,
-    question,
-    settled,
-    split_numbers,
-    split_of,
-)
+from .changes import change_of, deleted_rows, deletion_of, split_numbers, split_of
 from .reading_tools import EntityName, Text
-from .tools import Agent, Document, answering, memory_of, tool, worded
+from .tools import Agent, Document, memory_of, tool, worded
 
 if TYPE_CHECKING:
     from slowwave.common.types import Added, Outcome
@@ -91,16 +81,6 @@ def _outcome(each: Outcome) -> dict[str, Any]:
     }
 
 
-@answering
-def _deletion(ctx: Agent, entity_name: str, observations: list[str]) -> Proposal:
-    return deletion_of(memory_of(ctx), entity_name, observations)
-
-
-@answering
-def _ask_to_delete(ctx: Agent, proposal: Annotated[Proposal, Resolve(_deletion)]) -> Elicit[Decision] | None:
-    return question(ctx, proposal)
-
-
 @tool("Delete observations", "destroys")
 def delete_observations(
     ctx: Agent,
@@ -108,17 +88,15 @@ def delete_observations(
     observations: Annotated[
         Observations, Field(description="Observations of the entity, by their ids or their whole content.")
     ],
-    proposal: Annotated[Proposal, Resolve(_deletion)],
-    answer: Annotated[ElicitationResult[Decision], Resolve(_ask_to_delete)],
 ) -> Document:
     """Let observations of an entity go, if a person allows it. All of them go, or none.
 
-    The first call leaves a proposal, and asks the person where the client can. Until a person has said yes the state is
-    pending and nothing has changed; call again with the same arguments to learn what was decided. What is deleted is
-    retired, and comes back with undo.
+    It leaves a proposal, which waits until a person decides in one of the `doors`: until then nothing has changed.
+    `list_proposals` tells what was decided. What is deleted is retired, and comes back with undo.
     """
-    decided, memory = settled(ctx, proposal, answer), memory_of(ctx)
-    return {**change_of(memory, decided), "entity": decided.subject, "deleted": deleted_rows(memory, decided)}
+    memory = memory_of(ctx)
+    proposal = deletion_of(memory, entity_name, observations)
+    return {**change_of(memory, proposal), "deleted": deleted_rows(memory, proposal)}
 
 
 class Suggested(BaseModel):
@@ -138,28 +116,11 @@ class ApprovedSplit(BaseModel):
 
     @property
     def request(self) -> tuple[str, str | None, list[str]]:
-        """As `elicitation.split_of` takes it."""
+        """As `changes.split_of` takes it."""
         return self.name, self.entity_type, [o if isinstance(o, str) else o.id for o in self.observations]
 
 
 Splits = Annotated[list[ApprovedSplit], Field(min_length=1, max_length=100)]
-
-
-@answering
-def _split(
-    ctx: Agent,
-    entity_name: str,
-    approved_splits: list[ApprovedSplit],
-    parent_entity_name: str | None,
-    plan_hash: str | None,
-) -> Proposal:
-    requests = [each.request for each in approved_splits]
-    return split_of(memory_of(ctx), entity_name, requests, parent_entity_name, plan_hash)
-
-
-@answering
-def _ask_to_split(ctx: Agent, proposal: Annotated[Proposal, Resolve(_split)]) -> Elicit[Decision] | None:
-    return question(ctx, proposal)
 
 
 @tool("Execute a split", "destroys")
@@ -167,8 +128,6 @@ def execute_entity_split_tool(
     ctx: Agent,
     entity_name: EntityName,
     approved_splits: Annotated[Splits, Field(description="The suggested splits, as your person wants them.")],
-    proposal: Annotated[Proposal, Resolve(_split)],
-    answer: Annotated[ElicitationResult[Decision], Resolve(_ask_to_split)],
     parent_entity_name: Annotated[
         str | None, Field(description="The entity that contains the new ones: the one that is split.")
     ] = None,
@@ -178,12 +137,12 @@ def execute_entity_split_tool(
 ) -> Document:
     """Part an entity, if a person allows it: new entities, their observations, contiene and parte_de. All or nothing.
 
-    The first call leaves a proposal, and asks the person where the client can. Until a person has said yes the state is
-    pending and nothing has changed; call again with the same arguments to learn what was decided. What is not listed
-    stays where it is.
+    It leaves a proposal, which waits until a person decides in one of the `doors`: until then nothing has changed.
+    `list_proposals` tells what was decided. What is not listed stays where it is.
     """
-    decided, memory = settled(ctx, proposal, answer), memory_of(ctx)
-    return {**change_of(memory, decided), "entity": decided.subject, **split_numbers(memory, decided)}
+    memory, requests = memory_of(ctx), [each.request for each in approved_splits]
+    proposal = split_of(memory, entity_name, requests, parent_entity_name, plan_hash)
+    return {**change_of(memory, proposal), **split_numbers(memory, proposal)}
 
 
 # What waits: agents see it, persons decide it
@@ -193,7 +152,7 @@ def execute_entity_split_tool(
 def list_proposals(
     ctx: Agent,
     state: Annotated[
-        Literal["pending", "approved", "rejected", "applied", "stale", "replaced", "all"],
+        Literal["pending", "rejected", "applied", "stale", "replaced", "all"],
         Field(description="pending: what waits for a person."),
     ] = "pending",
     action: Annotated[str | None, Field(description="Only of this action: delete, split, patch, merge …")] = None,

@@ -1,4 +1,4 @@
-"""What runs changed, and their undo; what waits for a person, and approve, change, reject; the same as JSON."""
+"""What runs changed, and their undo; what waits for a person, and approve, reject; the same as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from apps.configuration import person_name
 from recall.history import run_to_undo, story_of
 from recall.overview import list_runs, run_record
 from recall.proposals import (
-    OPEN,
     Proposal,
     ProposalStory,
     list_proposals,
@@ -25,9 +24,9 @@ from recall.proposals import (
 )
 from slowwave.common.errors import UndoRefused, UnknownName, UnusableInput
 from slowwave.common.types.stories import Line, changed_lines
-from slowwave.review.proposals import Person, renamed, without
+from slowwave.review.proposals import Person
 from tasks.people.reporting import take_back
-from tasks.people.review import Choice, DecidedProposal, decide, modified, what_to_do
+from tasks.people.review import Choice, DecidedProposal, decide, what_to_do
 
 from .access import Values, flag, text
 from .site import Site
@@ -117,7 +116,6 @@ def run_as_json(site: Site, request: Request, values: Values) -> Mapping[str, An
 
 SHOWN = 50
 """Proposals on one page."""
-CAN_CHANGE = ("split", "delete")
 
 
 def proposals_listed(site: Site, request: Request, values: Values) -> Response:
@@ -138,9 +136,8 @@ def one_proposal(site: Site, request: Request, values: Values) -> Response:
     story = _story(site, request)
     proposal = story.proposal
     return site.page(
-        request, "proposal.html", story=story, proposal=proposal, is_open=proposal.state in OPEN,
-        can_change=proposal.action in CAN_CHANGE, way_on=what_to_do(proposal), person=person_name(),
-        parts=[part["name"] for part in proposal.ask.get("splits", ())],
+        request, "proposal.html", story=story, proposal=proposal, is_open=proposal.state == "pending",
+        way_on=what_to_do(proposal), person=person_name(),
     )  # fmt: skip
 
 
@@ -159,18 +156,6 @@ def decide_now(site: Site, request: Request, values: Values) -> Response:
     return RedirectResponse(f"/review/{proposal.id}", 303)
 
 
-def change_now(site: Site, request: Request, values: Values) -> Response:
-    """Replace a split or a deletion by a changed one, and show that one: fields `name OLD` and `move ID`."""
-    proposal = proposal_named(site.snapshot, request.path_params["id"])
-    names = {key.removeprefix("name "): str(new).strip() for key, new in values.items() if key.startswith("name ")}
-    kept = {key.removeprefix("move ") for key in values if key.startswith("move ")}
-    story = _story(site, request)
-    left = [each.id for _, each in story.observations if each.id not in kept]
-    renames = {old: new for old, new in names.items() if new and new != old}
-    _, done = _change(site, proposal.id, renames, left, text(values, "by"))
-    return RedirectResponse(f"/review/{done.id}", 303)
-
-
 def _check_risk(proposal: Proposal, choice: Choice, way_out: str) -> None:
     if choice != "reject" and proposal.is_risky:
         raise UnusableInput(f"This proposal has a risk: {', '.join(proposal.risks)}.", way_out)
@@ -187,16 +172,6 @@ def _decide(site: Site, id: str, choice: Choice, by: str, note: str) -> tuple[st
     return run.id, decide(run, [id], choice, Person(person_name(by.strip()), "browser"), note)
 
 
-def _change(
-    site: Site, id: str, names: Mapping[str, str], left: Sequence[str], by: str, ask: Mapping[str, Any] | None = None
-) -> tuple[str, DecidedProposal]:
-    wanted = ask or proposal_named(site.snapshot, id).ask
-    wanted = renamed(wanted, names) if names else wanted
-    wanted = without(wanted, left) if left else wanted
-    run = site.place.run("review")
-    return run.id, modified(run, id, wanted, Person(person_name(by.strip()), "browser"))
-
-
 def proposals_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
     """As `review list --json` prints it."""
     found = list_proposals(site.snapshot, text(values, "state") or "pending")
@@ -209,23 +184,10 @@ def proposal_as_json(site: Site, request: Request, values: Values) -> dict[str, 
 
 
 def decide_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
-    """Approve, approve for `later`, or reject, with `by`, `note` and `risk`; as `review approve --json` prints it."""
+    """Approve or reject, with `by`, `note` and `risk`; as `review approve --json` prints it."""
     proposal, by = proposal_named(site.snapshot, request.path_params["id"]), text(values, "by")
     choice = _choice(request.path_params["choice"])
     if not flag(values, "risk"):
         _check_risk(proposal, choice, 'Look at it, and confirm the risk: {"risk": true}.')
     run, done = _decide(site, proposal.id, choice, by, text(values, "note"))
     return {"run": run, "by": person_name(by), "decided": [asdict(each) for each in done]}
-
-
-def change_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
-    """Put a changed proposal in its place: a new `ask`, or names to `rename` and observations to `leave`."""
-    id = proposal_named(site.snapshot, request.path_params["id"]).id
-    ask, names, left = values.get("ask"), values.get("rename") or {}, values.get("leave") or []
-    is_whole = isinstance(ask or {}, dict) and isinstance(names, dict) and isinstance(left, list)
-    if not is_whole or not all(isinstance(each, str) for each in (*names.values(), *left)):
-        raise UnusableInput("This is no changed request.", 'Send {"rename": {"old": "new"}, "leave": ["f_…"]}.')
-    if not (ask or names or left):
-        raise UnusableInput("Nothing was changed.", "Send `ask`, `rename` or `leave`.")
-    run, done = _change(site, id, names, left, text(values, "by"), ask)
-    return {"run": run, "proposal": asdict(done)}

@@ -58,11 +58,9 @@ _ANSWERS = (
 )  # fmt: skip
 _REVIEWS = (
     {"name": "Ana", "note": "",
-     "proposal_01": {"decision": "modify",
+     "proposal_01": {"decision": "reject",
                      "splits": [{"name": "House - Garden", "entity_type": "project", "observations": ["f_1"]}]},
      "proposal_02": {"decision": "approve", "observations": ["f_3"]}},
-    {"House - Garden": "Garden"},
-    "f_1,f_2",
 )  # fmt: skip
 _TIMES = ("2026-01-31", "2026-01-31T14:30:00+01:00", "1767225600", "last week", "since March 2024", "el 3 de mayo",
           "two years ago", "in the summer of 2019", "every second Tuesday", "Jan 5th, 2024")  # fmt: skip

@@ -37,7 +37,7 @@ from slowwave.reading.filters.redaction import redact, redact_lines, redact_valu
 from slowwave.reading.ingestion.conversations import Conversations
 from slowwave.reading.ingestion.parsers import FORMATS
 from slowwave.reading.ingestion.windows import PlannedWindow
-from slowwave.review.proposals import ProposalQuestion, renamed, without
+from slowwave.review.proposals import ProposalQuestion
 from storage.connection import check_namespace
 from tasks.ingest.reading import read_source
 from tasks.ingest.sources import find_sources
@@ -200,19 +200,12 @@ def _tools() -> Mapping[Callable[[Any], Any], Callable[[ValidationError], str]]:
 
 
 def reviews(data: bytes) -> None:
-    """What a person filled into a form, and which names and observations they changed at the command line."""
-    value, text = _loaded(data), _text(data)
+    """What a person filled into a form."""
+    value = _loaded(data)
     asked, form = _form()
     with suppress(ValidationError):
         given = form.model_validate(value).model_dump()
         verdicts_in(asked, given)
-    if isinstance(value, dict):
-        with suppress(SlowwaveError):
-            renamed(_SPLIT, {str(old): str(new) for old, new in value.items()})
-    without(_SPLIT, text.split(","))
-
-
-_SPLIT = {"splits": [{"name": "House - Garden", "entity_type": "project", "observations": ["f_1", "f_2"]}]}
 
 
 @cache

@@ -145,15 +145,9 @@ class RunCount(StrEnum):
     PATCHES_WAITING = "patches waiting for review", "changes that wait for a person", IN_SHORT
 
     PROPOSALS = "proposals", "changes that wait for a person", IN_SHORT
-    PROPOSALS_APPROVED_FOR_LATER = (
-        "proposals approved for later",
-        "proposals approved and not carried out yet",
-        IN_SHORT,
-    )
     PROPOSALS_CARRIED_OUT = "proposals carried out", "", IN_SHORT
     PROPOSALS_REJECTED = "proposals rejected", "", IN_SHORT
     PROPOSALS_REFUSED_AS_STALE = "proposals refused as stale", "proposals refused as out of date", IN_SHORT
-    PROPOSALS_WAITING = "proposals that wait", "changes that wait for a person", IN_SHORT
 
     ITEMS_READ = "items read"
     ITEMS_KNOWN = "items known", "items known before"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,14 +11,12 @@ import polars as pl
 
 from slowwave.common.comparison.similarity import connected
 from slowwave.common.entrenchment import RANKS, entrenchment_rank
-from slowwave.common.errors import UnusableInput
 from slowwave.common.settings import ApprovalSettings
 from slowwave.common.text import readable
-from slowwave.facts.deduplication.observations import named_by
 from slowwave.reading.filters.redaction import redact_all
 
 Waits = Literal["all", "risky"]
-Door = Literal["terminal", "prefect", "mcp", "python", "browser"]
+Door = Literal["terminal", "prefect", "python", "browser"]
 MAX_NAME, MAX_NOTE = 100, 1000
 """Characters of a person's name, and of a note, a reason or a title."""
 
@@ -150,7 +148,7 @@ def group_rows(nodes: pl.DataFrame, ties: pl.DataFrame) -> pl.DataFrame:
     return grouped.join(numbered, on="label").select("row", "group").sort("group", "row")
 
 
-# Asks: the request for a split or a deletion, and the same after a person changed it (S0-14).
+# Asks: the request for a split or a deletion (S0-14).
 
 
 Ask = Mapping[str, Any]
@@ -168,37 +166,6 @@ def named_observations(ask: Ask) -> list[tuple[str, str]]:
 
 def _groups(ask: Ask) -> list[Mapping[str, Any]]:
     return [ask] if "observations" in ask else list(ask.get("splits", ()))
-
-
-def renamed(ask: Ask, names: Mapping[str, str]) -> dict[str, Any]:
-    """The ask of a split in which entities have other names; `UnusableInput` for a name that no split has."""
-    known = [each["name"] for each in ask.get("splits", ())]
-    if unknown := [name for name in names if name not in known]:
-        listed = ", ".join(map(repr, known)) or "none: it is no split"
-        raise UnusableInput(f"No split is called {unknown[0]!r}.", f"Known: {listed}.")
-    splits = [{**each, "name": names.get(each["name"], each["name"])} for each in ask.get("splits", ())]
-    return {**ask, "splits": splits} if splits else dict(ask)
-
-
-def without(ask: Ask, left: Sequence[str]) -> dict[str, Any]:
-    """The ask without these observations, by ids or short forms: they stay where they are; so does an emptied split."""
-    ids = observations_in(ask)
-    gone = {whole_id(given, ids) for given in left}
-    if "observations" in ask:
-        return {**ask, "observations": [fact for fact in ask["observations"] if fact not in gone]}
-    kept = [
-        {**each, "observations": [fact for fact in each["observations"] if fact not in gone]} for each in ask["splits"]
-    ]
-    return {**ask, "splits": [each for each in kept if each["observations"]]}
-
-
-def whole_id(given: str, ids: Collection[str]) -> str:
-    """The id that equals the given one, or is the only one that begins with it; else `UnusableInput`."""
-    named = named_by(given, ids)
-    if len(named) != 1:
-        problem = f"may be {' or '.join(named[:5])}" if named else "is none of its observations"
-        raise UnusableInput(f"{given!r} {problem}.", "`slowwave review show ID` lists them with their ids.")
-    return named[0]
 
 
 ReviewDecision = Literal["wait", "approve", "reject"]

@@ -282,8 +282,7 @@ def _box(number: int, each: ProposalQuestion) -> tuple[type[BaseModel], Any]:
 def _description(questions: Sequence[ProposalQuestion]) -> str:
     """The page above the form, in Markdown."""
     lines = [
-        f"{len(questions)} waiting. Nothing is changed unless you say so, and `slowwave undo RUN` takes it back. "
-        "To change a split or a deletion first: `slowwave review modify ID`.\n"
+        f"{len(questions)} waiting. Nothing is changed unless you say so, and `slowwave undo RUN` takes it back.\n"
     ]
     for number, each in enumerate(questions, 1):
         lines += markdown_of(number, each)
@@ -310,8 +309,6 @@ STATES = {
     "applied": "carried out",
     "rejected": "rejected",
     "stale": "refused: stale",
-    "approved": "approved for later",
-    "pending": "waits",
     "replaced": "replaced",
 }
 

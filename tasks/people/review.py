@@ -2,7 +2,7 @@
 
 A split of an entity that holds too much is proposed here as well (S0-11 … S0-16, T3, T49).
 
-The tasks decide within a run; `decide`, `apply_verdicts`, `modified` and `leave_deletion` are runs of their own.
+The tasks decide within a run; `decide`, `apply_verdicts` and `leave_deletion` are runs of their own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal
 import polars as pl
 
 from recall.entities import exact_row
-from recall.proposals import OPEN, Proposal, in_turn, list_proposals, proposal_named, proposals_by_id, stale_proposals
+from recall.proposals import Proposal, in_turn, list_proposals, proposal_named, proposals_by_id, stale_proposals
 from recall.report import OBSERVED, called, suggest_split
 from slowwave.common import frames
 from slowwave.common.decisions import decision, decision_frame
@@ -25,7 +25,7 @@ from slowwave.common.settings import ApprovalSettings, IngestSettings, SplitSett
 from slowwave.common.validity import live_sql
 from slowwave.review.changes import RowChange, decoded, in_brief
 from slowwave.review.proposals import Person, Proposing, cleaned
-from slowwave.review.split_plan import SplitPart, SplitPlan, ask_of, checked_splits, plan_split, splits_of
+from slowwave.review.split_plan import SplitPart, SplitPlan, ask_of, checked_splits, plan_split
 from storage.changes import FACT_TABLES
 from storage.drafts import write_changes
 from storage.snapshots import Reading, Snapshot
@@ -38,7 +38,7 @@ from tasks.runtime.writing import proposal_of, proposing, settle_patches
 
 from .observations import plan_to_retire, propose_deletion
 
-Choice = Literal["approve", "later", "reject"]
+Choice = Literal["approve", "reject"]
 _NOT_NOW = {
     "applied": "It was approved and carried out before.",
     "rejected": "It was rejected before.",
@@ -76,12 +76,6 @@ def reject(run: Run, ids: Sequence[str], person: Person, note: str = "") -> tupl
     return _decide(run, ids, "reject", person, note)
 
 
-@task("approve for later")
-def approve_for_later(run: Run, ids: Sequence[str], person: Person, note: str = "") -> tuple[DecidedProposal, ...]:
-    """Say yes to proposals that somebody else, such as an agent, is to carry out; they are checked again by then."""
-    return _decide(run, ids, "later", person, note)
-
-
 def _decide(run: Run, ids: Sequence[str], choice: Choice, person: Person, note: str) -> tuple[DecidedProposal, ...]:
     check_person(person)
     with store_of(run).commit(run.id, "review", run.now) as tx:
@@ -89,7 +83,7 @@ def _decide(run: Run, ids: Sequence[str], choice: Choice, person: Person, note: 
         states = _OUTCOMES[choice](tx, run, chosen, person)
         record(tx, run, states, person, note)
         meant = [each for each in chosen if states[each.id][0] != "stale"]
-        tx.upsert("decisions", _decision_rows(run, meant, person, note, "reject" if choice == "reject" else "approve"))
+        tx.upsert("decisions", _decision_rows(run, meant, person, note, choice))
         settle_patches(tx, [change.id for each in chosen for change in each.changes if change.table == "facts"])
     renew_profiles(run, _owners(run, [each for each in chosen if states[each.id][0] == "applied"]))
     return tuple(DecidedProposal(each.id, states[each.id][0], each.title, states[each.id][1]) for each in chosen)
@@ -105,9 +99,9 @@ def open_proposals(reading: Reading, ids: Sequence[str]) -> list[Proposal]:
     whole = {each.id: each for each in proposals_by_id(reading, ids)}
     named = [whole.get(id_) or proposal_named(reading, id_) for id_ in ids]
     chosen = list({each.id: each for each in named}.values())
-    closed = [each for each in chosen if each.state not in OPEN]
+    closed = [each for each in chosen if each.state != "pending"]
     if closed:
-        states = "; ".join(f"{each.id}: {_NOT_NOW[each.state]}" for each in closed)
+        states = "; ".join(f"{each.id}: {_NOT_NOW.get(each.state, each.state)}" for each in closed)
         raise Refused(f"Nothing was decided. {states}", "`slowwave review list` shows what waits.")
     return chosen
 
@@ -140,12 +134,7 @@ def _turn_down(tx: Transaction, run: Run, chosen: Sequence[Proposal], person: Pe
     return {each.id: ("rejected", "") for each in chosen}
 
 
-def _approved(tx: Transaction, run: Run, chosen: Sequence[Proposal], person: Person) -> dict[str, tuple[str, str]]:
-    """What an approval for later writes: nothing yet."""
-    return {each.id: ("approved", "") for each in chosen}
-
-
-_OUTCOMES = {"approve": _apply, "reject": _turn_down, "later": _approved}
+_OUTCOMES = {"approve": _apply, "reject": _turn_down}
 
 
 def _signed(proposal_id: str, person: Person) -> dict[str, str]:
@@ -234,8 +223,6 @@ _COUNTS = {
     "applied": RunCount.PROPOSALS_CARRIED_OUT,
     "rejected": RunCount.PROPOSALS_REJECTED,
     "stale": RunCount.PROPOSALS_REFUSED_AS_STALE,
-    "approved": RunCount.PROPOSALS_APPROVED_FOR_LATER,
-    "pending": RunCount.PROPOSALS_WAITING,
 }
 _AGAIN = {
     "split": "`slowwave split propose {subject!r}` plans it anew from what is known now.",
@@ -262,20 +249,12 @@ def _as_run(
     """Carry out the decisions on open proposals as one run: first approvals, then rejections."""
 
     def work() -> tuple[DecidedProposal, ...]:
-        acts = {"approve": approve, "later": approve_for_later, "reject": reject}
+        acts = {"approve": approve, "reject": reject}
         ids = {said: [row for row, verdict in verdicts.items() if verdict == said] for said in acts}
         return tuple(done for said, act in acts.items() if ids[said] for done in act(run, ids[said], person, note))
 
     parameters = {"proposals": list(verdicts), "choice": choice, "door": person.door}
     return as_run(run, parameters, work, counts_of)
-
-
-def modified(run: Run, id_: str, ask: Mapping[str, Any], person: Person) -> DecidedProposal:
-    """Put a proposal with a changed ask in the place of one that waits."""
-    check_person(person)
-    chosen = open_proposals(existing_store(run).snapshot(), [id_])[0].id
-    parameters = {"proposals": [chosen], "choice": "modify", "door": person.door}
-    return as_run(run, parameters, lambda: modify(run, chosen, ask, person), lambda done: counts_of([done]))
 
 
 def leave_deletion(run: Run, entity_id: str, ids: Sequence[str], reason: str = "") -> tuple[Proposal, Snapshot]:
@@ -299,9 +278,9 @@ def apply_verdicts(
     found = {row: stored.get(row, ("gone", row, "It is no longer there.")) for row in verdicts}
     closed = tuple(
         DecidedProposal(row, state, title, outcome or f"It was {state} before.")
-        for row, (state, title, outcome) in found.items() if state not in OPEN
+        for row, (state, title, outcome) in found.items() if state != "pending"
     )  # fmt: skip
-    is_open = {row: verdict for row, verdict in verdicts.items() if found[row][0] in OPEN}
+    is_open = {row: verdict for row, verdict in verdicts.items() if found[row][0] == "pending"}
     return (*closed, *_as_run(run, is_open, "each", person, note)) if is_open else closed
 
 
@@ -314,43 +293,6 @@ def what_to_do(proposal: Proposal) -> str:
     """The way on from a proposal that has grown stale."""
     way = _AGAIN.get(proposal.action, "The next run that finds it proposes anew what still holds.")
     return way.format(subject=proposal.subject)
-
-
-# Modifying: the same proposal with a changed ask, planned again from what memory holds now.
-
-
-def modify(run: Run, proposal_id: str, ask: Mapping[str, Any], person: Person) -> DecidedProposal:
-    """Propose a split or a deletion with a changed ask, in place of the old proposal; it waits for a yes of its own."""
-    check_person(person)
-    store = store_of(run)
-    old = open_proposals(store.snapshot(), [proposal_id])[0]
-    fresh = propose_anew(run, old, ask)
-    if fresh.id == old.id:
-        raise UnusableInput(f"Nothing of {old.id} was modified.", "Change its ask, or approve it as it is.")
-    with store.commit(run.id, "review", run.now) as tx:
-        still = any(each.state in OPEN for each in proposals_by_id(tx, [old.id]))
-        ended = {old.id: ("replaced", f"{person.name} modified it: {fresh.id}")}
-        record(tx, run, ended if still else {fresh.id: ("replaced", f"{old.id} was decided first")}, person, "")
-    if not still:
-        raise Refused(
-            f"{old.id} was decided meanwhile; nothing was modified.", "`slowwave review list` shows what waits."
-        )
-    return DecidedProposal(fresh.id, "pending", fresh.title, outcome=f"In place of {old.id}")
-
-
-def propose_anew(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
-    """A proposal of the same action with another ask; `UnusableInput` for one that cannot be modified."""
-    if old.action == "split":
-        made = propose_split(run, old.subject_id, SplitSettings(), splits_of(ask), proposed_by="person")
-        return proposal_named(store_of(run).snapshot(), made.proposal_id)
-    if old.action != "delete":
-        raise UnusableInput(
-            f"A proposal to {old.action} can only be approved or rejected.", "Only split and delete can be modified."
-        )
-    chosen = ask.get("observations")
-    if not isinstance(chosen, list) or not all(isinstance(each, str) for each in chosen):
-        raise UnusableInput("There is no list of observations.", 'Give {"observations": ["f_…", …]}.')
-    return propose_deletion(run, old.subject_id, chosen, proposed_by="person")
 
 
 # Splits: an entity is parted by topic, once a person said yes.

@@ -86,15 +86,15 @@ def titles_of(run: Run) -> list[str]:
 
 def touched_by(reading: Reading, action: str) -> list[set[str]]:
     """The rows of each proposal of an action that a person is asked about, or has answered: it is not made again."""
-    answered = f"action = {quoted(action)} AND state IN ('pending', 'approved', 'rejected')"
+    answered = f"action = {quoted(action)} AND state IN ('pending', 'rejected')"
     return [set(ids) for ids in reading.frame("proposals", answered, ["touches"])["touches"]]
 
 
 def proposal_of(run: Run, action: str, subject_id: str, ask: str) -> Proposal:
-    """The proposal that waits for, or was approved with, the very same ask; `Refused` where a person said no to it."""
+    """The proposal that waits for the very same ask; `Refused` where a person said no to it."""
     same = [
         each
-        for state in ("pending", "approved", "rejected")
+        for state in ("pending", "rejected")
         for each in list_proposals(store_of(run).snapshot(), state, action=action, entity=subject_id)
         if each.ask == json.loads(ask)
     ]

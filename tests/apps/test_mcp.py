@@ -18,7 +18,6 @@ from mcp_client import (
     MARTA,
     ORDER,
     TOKEN,
-    Person,
     asked,
     facts_of,
     named,
@@ -37,9 +36,9 @@ from inference.embedding import count_tokens
 from slowwave.common.errors import Refused, UnusableInput
 from slowwave.common.settings import DEFAULT_EMBEDDER, ReportSettings, Settings
 from slowwave.integrations.python_api import OpenMemory
-from slowwave.review.proposals import Person as Decider
+from slowwave.review.proposals import Person
 from storage.store import Store
-from tasks.people.review import approve_for_later
+from tasks.people.review import Choice, decide
 from tasks.runtime.runs import new_run
 
 READS = {
@@ -71,15 +70,20 @@ def url(memory: Path) -> Iterator[str]:
         yield address
 
 
-def let(url: str, body: Callable[..., Coroutine[Any, Any, Any]], person: Person | None = None, **how: Any) -> Any:
-    """What comes of an agent's session over HTTP; with a person before the client it can ask them."""
+def let(url: str, body: Callable[..., Coroutine[Any, Any, Any]]) -> Any:
+    """What comes of an agent's session over HTTP."""
 
     async def session() -> Any:
-        more = {"elicitation_callback": person} if person else {}
-        async with over_http(url, **more, **how) as client:
+        async with over_http(url) as client:
             return await body(client)
 
     return asyncio.run(session())
+
+
+def decided(memory: Path, proposal: str, choice: Choice) -> None:
+    """Cleo decides in a terminal."""
+    run = new_run("review", str(memory), "default", DEFAULT_EMBEDDER)
+    decide(run, [proposal], choice, Person("Cleo", "terminal"))
 
 
 # What agents are told
@@ -125,7 +129,7 @@ def test_an_argument_that_a_tool_does_not_have_is_refused(url: str) -> None:
     async def session(client: Any) -> None:
         assert not any(tool.input_schema["additionalProperties"] for tool in (await client.list_tools()).tools)
         assert "there is no bogus" in await refused(client, "search_semantic", query="Marta", bogus=1)
-        forged = {"answer": {"action": "accept", "data": {"decision": "approve", "name": "Root"}}}
+        forged = {"answer": {"decision": "approve", "name": "Root"}}
         asking = {"entity_name": "Marta", "observations": ["f_00000002"], **forged}
         assert "there is no answer" in await refused(client, "delete_observations", **asking)
         wrong = {"entity_name": "House", "approved_splits": [{"name": "House - A", "observations": [5, 6, 7]}]}
@@ -253,7 +257,7 @@ def test_an_unknown_entity_is_made_only_with_a_type(url: str) -> None:
 # Persons decide
 
 
-def test_a_deletion_waits_where_nobody_can_be_asked(url: str, memory: Path) -> None:
+def test_a_deletion_waits_for_a_person(url: str, memory: Path) -> None:
     asking = {"entity_name": "Marta", "observations": [MARTA[3]]}
 
     async def session(client: Any) -> None:
@@ -269,56 +273,26 @@ def test_a_deletion_waits_where_nobody_can_be_asked(url: str, memory: Path) -> N
     assert MARTA[3] in facts_of(memory, "e_marta").values()
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_a_person_who_does_not_answer_has_not_decided(url: str, memory: Path, mode: str) -> None:
-    silent = Person()
-    asking = {"entity_name": "Marta", "observations": ["f_00000002"]}
-    told = let(url, lambda client: asked(client, "delete_observations", **asking), silent, mode=mode)
-    assert (told["state"], len(silent.shown)) == ("pending", 1)
-    assert "f_00000002" in facts_of(memory, "e_marta")
+def test_what_a_person_decides_an_agent_learns_and_asks_no_more_for(url: str, memory: Path) -> None:
+    asking = [{"entity_name": "Marta", "observations": [text]} for text in (MARTA[0], MARTA[1])]
 
+    async def ask(client: Any) -> list[str]:
+        return [(await asked(client, "delete_observations", **each))["proposal_id"] for each in asking]
 
-def test_a_form_without_a_name_decides_nothing(url: str, memory: Path) -> None:
-    asking = {"entity_name": "Marta", "observations": ["f_00000002"]}
-    for answer in ({"decision": "approve", "name": "  "}, {"decision": "approve"}, {"decision": "yes", "name": "Ana"}):
-        told = let(url, lambda client: refused(client, "delete_observations", **asking), Person(**answer))
-        assert "does not match the form" in told
-        assert "Resolver" not in told
-    assert "f_00000002" in facts_of(memory, "e_marta")
+    async def learn(client: Any) -> None:
+        assert "Cleo said no" in await refused(client, "delete_observations", **asking[0])
+        assert "not the id of any fact" in await refused(client, "delete_observations", **asking[1])
+        for state, id_ in zip(("rejected", "applied"), ids, strict=True):
+            (found,) = (await asked(client, "list_proposals", state=state))["proposals"]
+            assert (found["proposal_id"], found["decided_by"], found["door"]) == (id_, "Cleo", "terminal")
 
-
-def test_what_a_person_approves_is_done_once_and_who_it_was_stands_in_the_ledger(url: str, memory: Path) -> None:
-    ana = Person(decision="approve", name="Ana", note="We know it twice.")
-    asking = {"entity_name": "Marta", "observations": [MARTA[1]]}
-    told = let(url, lambda client: asked(client, "delete_observations", **asking), ana)
-    assert (told["state"], told["decided_by"], told["door"]) == ("applied", "Ana", "mcp")
-    assert f"“{MARTA[1]}” leaves recall, kept in the archive." in ana.shown[0]  # in words, not as rows of tables
-    assert "status" not in ana.shown[0]
-    assert MARTA[1] not in facts_of(memory, "e_marta").values()
-    ledger = Store.open(str(memory)).snapshot().frame("decisions", "approved_by = 'Ana'", ["proposal_id"])
-    assert set(ledger["proposal_id"]) == {told["proposal_id"]}
-    again = let(url, lambda client: asked(client, "delete_observations", **asking), ana)
-    assert (again["state"], again["proposal_id"], len(ana.shown)) == ("applied", told["proposal_id"], 1)
-
-
-def test_what_a_person_rejects_stays_and_is_not_asked_again(url: str, memory: Path) -> None:
-    bo = Person(decision="reject", name="Bo")
-    asking = {"entity_name": "Marta", "observations": [MARTA[0]]}
-    told = let(url, lambda client: asked(client, "delete_observations", **asking), bo, mode="legacy")
-    assert (told["state"], told["decided_by"]) == ("rejected", "Bo")
-    assert "Bo said no" in let(url, lambda client: refused(client, "delete_observations", **asking), bo)
-    assert len(bo.shown) == 1
-    assert MARTA[0] in facts_of(memory, "e_marta").values()
-
-
-def test_what_was_approved_in_another_door_an_agent_carries_out(url: str, memory: Path) -> None:
-    asking = {"entity_name": "Marta", "observations": [MARTA[3]]}
-    waiting = let(url, lambda client: asked(client, "delete_observations", **asking))
-    run = new_run("review", str(memory), "default", DEFAULT_EMBEDDER)
-    approve_for_later(run, [waiting["proposal_id"]], Decider("Cleo", "terminal"))
-    told = let(url, lambda client: asked(client, "delete_observations", **asking))
-    assert (told["state"], told["decided_by"], told["door"]) == ("applied", "Cleo", "terminal")
-    assert MARTA[3] not in facts_of(memory, "e_marta").values()
+    ids = let(url, ask)
+    decided(memory, ids[0], "reject")
+    decided(memory, ids[1], "approve")
+    let(url, learn)
+    left = {*facts_of(memory, "e_marta").values()}
+    assert MARTA[0] in left
+    assert MARTA[1] not in left
 
 
 # On a store of one's own
@@ -370,9 +344,7 @@ def test_an_error_that_nobody_meant_is_one_sentence_with_a_way_out() -> None:
 # Sofia's words, over stdio
 
 
-def in_spanish(
-    template: Path, folder: Path, body: Callable[[Client], Coroutine[Any, Any, None]], person: Person
-) -> list[Exception]:
+def in_spanish(template: Path, folder: Path, body: Callable[[Client], Coroutine[Any, Any, None]]) -> list[Exception]:
     """A session over stdio with a server that speaks sofia's words; what was no message of the protocol in it."""
     (folder / "slowwave.toml").write_text('[labels]\nlocale = "es"\n')
     uri, strange = Path(shutil.copytree(template, folder / "memory")), list[Exception]()
@@ -382,7 +354,7 @@ def in_spanish(
             strange.append(message)
 
     async def session() -> None:
-        async with over_stdio(uri, folder, elicitation_callback=person, message_handler=notice) as client:
+        async with over_stdio(uri, folder, message_handler=notice) as client:
             await body(client)
 
     asyncio.run(session())
@@ -391,8 +363,6 @@ def in_spanish(
 
 @pytest.mark.proof
 def test_a_split_is_suggested_asked_for_and_made_in_sofias_words(template: Path, tmp_path: Path) -> None:
-    person = Person()
-
     async def split(client: Client) -> None:
         suggestion = (await asked(client, "propose_entity_split_tool", entity_name="House (Proyecto)"))["proposal"]
         splits = suggestion["suggested_splits"]
@@ -401,15 +371,14 @@ def test_a_split_is_suggested_asked_for_and_made_in_sofias_words(template: Path,
         plan = {"entity_name": "House", "approved_splits": splits, "plan_hash": suggestion["plan_hash"]}
         waiting = await asked(client, "execute_entity_split_tool", **plan)
         assert (waiting["state"], "large" in waiting["risks"]) == ("pending", True)
-        person.answer = {"decision": "approve", "name": "Ana"}
-        done = await asked(client, "execute_entity_split_tool", **plan)
-        assert (done["state"], done["moved_observations"], done["relations_created"]) == ("applied", 26, 4)
-        assert done["original_observations_remaining"] == 0
+        assert (waiting["moved_observations"], waiting["relations_created"]) == (26, 4)
+        assert waiting["original_observations_remaining"] == 0
+        decided(tmp_path / "memory", waiting["proposal_id"], "approve")
         opened = (await asked(client, "open_nodes", names=["House"]))["entities"][0]
         assert opened["entity_type"] == "Proyecto"
         assert set(named(opened["relations"], "relation_type")) == {"contiene", "parte_de"}
 
-    in_spanish(template, tmp_path, split, person)
+    in_spanish(template, tmp_path, split)
 
 
 def test_over_stdio_a_plan_for_another_state_is_refused_and_nothing_but_the_protocol_is_written(
@@ -421,7 +390,7 @@ def test_over_stdio_a_plan_for_another_state_is_refused_and_nothing_but_the_prot
     async def refuse(client: Client) -> None:
         assert "since the plan was made" in await refused(client, "execute_entity_split_tool", **asking)
 
-    assert in_spanish(template, tmp_path, refuse, Person()) == []
+    assert in_spanish(template, tmp_path, refuse) == []
 
 
 # Who may come in

@@ -531,29 +531,11 @@ def test_a_risk_is_confirmed_by_itself(own: Path) -> None:
         assert refused.status_code == 400
         assert "pinned" in refused.text
         assert person.get(f"/api/review/{id}").json()["state"] == "pending"
-        for choice in ("approve", "later"):
-            refused = person.post(f"/api/review/{id}/{choice}", json={"by": "Ana"})
-            assert (refused.status_code, '{"risk": true}' in refused.json()["remedy"]) == (400, True)
+        refused = person.post(f"/api/review/{id}/approve", json={"by": "Ana"})
+        assert (refused.status_code, '{"risk": true}' in refused.json()["remedy"]) == (400, True)
         assert person.get(f"/api/review/{id}").json()["state"] == "pending"
-        assert person.post(f"/api/review/{id}/later", json={"by": "Ana", "risk": True}).status_code == 200
         person.post(f"/review/{id}/approve", data={"by": "Ana", "risk": "yes"})
         assert person.get(f"/api/review/{id}").json()["state"] == "applied"
-
-
-@pytest.mark.proof
-def test_a_changed_proposal_takes_the_place_of_the_old_one_and_waits(own: Path) -> None:
-    with program(own) as person:
-        id = _waiting(person)["delete"]
-        changed = person.post(f"/review/{id}/change", data={"by": "Ana", "move f_00000003": "yes"})
-        fresh = changed.headers["location"].rpartition("/")[2]
-        assert person.get(f"/api/review/{id}").json()["state"] == "replaced"
-        document = person.get(f"/api/review/{fresh}").json()
-        assert (document["state"], document["ask"]) == ("pending", {"observations": ["f_00000003"]})
-        split = _waiting(person)["split"]
-        name = person.get(f"/api/review/{split}").json()["ask"]["splits"][0]["name"]
-        answer = person.post(f"/api/review/{split}/change", json={"rename": {name: "Garden work"}, "by": "Ana"}).json()
-        parts = person.get(f"/api/review/{answer['proposal']['id']}").json()["ask"]["splits"]
-        assert parts[0]["name"] == "Garden work"
 
 
 # Documents

@@ -12,17 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from talk import NOW, START, learn, rows, said, say_yes, written
-from test_review import ANA, IDS, T1, T2, T3, drafted, made, one_of, proposed, run_at
+from test_review import ANA, IDS, T1, T2, T3, drafted, made, run_at
 
 from recall.proposals import list_proposals
-from slowwave.common.errors import Refused
 from slowwave.common.settings import ApprovalSettings
 from slowwave.integrations.python_api import OpenMemory
 from slowwave.review.changes import RowChange, decoded, encoded, hash_of, repeat_key
-from slowwave.review.proposals import FACT_CHANGES, NODES, TIES, Person, Proposing, group_rows, risks_of
+from slowwave.review.proposals import FACT_CHANGES, NODES, TIES, Proposing, group_rows, risks_of
 from storage.store import Store
-from tasks.people import review
-from tasks.people.review import approve, modify, reject
+from tasks.people.review import approve, reject
 from tasks.runtime.runs import existing_run, store_of
 from tasks.runtime.writing import proposing
 
@@ -148,25 +146,6 @@ def test_a_fact_that_has_run_out_meanwhile_makes_a_plan_stale(memory: Path) -> N
     found = drafted(memory, 1, replaced_by=IDS[2], status="superseded")
     (done,) = approve(run_at(memory, T3), [found.id], ANA)
     assert (done.state, "over" in done.outcome) == ("stale", True)
-
-
-def test_what_was_approved_while_somebody_modified_it_stays_approved(
-    memory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old = proposed(memory, 0, 1)
-    plan_anew = review.propose_anew
-
-    def overtaken(*how: object) -> object:
-        fresh = plan_anew(*how)  # type: ignore[arg-type]
-        approve(run_at(memory, T2), [old.id], Person("Bo", "terminal"))
-        return fresh
-
-    monkeypatch.setattr(review, "propose_anew", overtaken)
-    with pytest.raises(Refused, match="decided meanwhile"):
-        modify(run_at(memory, T3), old.id, {"observations": [IDS[0]]}, ANA)
-    assert (one_of(memory, old.id).state, one_of(memory, old.id).decider) == ("applied", "Bo")
-    asks = [each.ask for each in list_proposals(Store.open(str(memory)).snapshot(), "replaced")]
-    assert asks == [{"observations": [IDS[0]]}]
 
 
 def test_rows_that_only_move_keep_their_stamps(memory: Path) -> None:

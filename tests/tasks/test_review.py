@@ -49,7 +49,7 @@ from storage.undo import undo
 from tasks.people.forgetting import find_subject, forget
 from tasks.people.observations import propose_deletion
 from tasks.people.reporting import form_of, verdicts_in
-from tasks.people.review import Choice, apply_verdicts, approve, approve_for_later, decide, reject
+from tasks.people.review import Choice, apply_verdicts, approve, decide, reject
 from tasks.runtime.runs import Run, existing_run, store_of
 from tasks.runtime.writing import proposing
 
@@ -186,15 +186,6 @@ def test_the_ledger_tells_who_said_yes_or_no_to_what_through_which_door(memory: 
         text = opened.why(fact).text
     assert (told.decided_by, told.approved_by, told.at) == ("person", "Ana", T2)
     assert f"Ana approved it on {T2:%Y-%m-%d}." in " ".join(text.split())
-
-
-@pytest.mark.proof
-def test_a_yes_for_later_changes_nothing_and_is_checked_again_when_it_is_carried_out(memory: Path) -> None:
-    [waits] = waiting(memory, 0)
-    before = contents(memory)
-    assert approve_for_later(run_at(memory, T2), [waits.id], ANA)[0].state == "approved"
-    assert changed_rows(before, contents(memory)) == set()
-    assert approve(run_at(memory, T3), [waits.id], ANA)[0].state == "applied"
 
 
 # Stale plans
@@ -368,9 +359,9 @@ def test_all_leaves_what_is_risky(memory: Path, terminal: Console) -> None:
 def test_names_notes_and_reasons_reach_neither_the_store_nor_a_terminal_as_they_were(
     memory: Path, terminal: Console
 ) -> None:
-    who, (first, second) = Person(f"Bo{LOUD}", "mcp"), waiting(memory, 0, 1)
+    who, (first, second) = Person(f"Bo{LOUD}", "python"), waiting(memory, 0, 1)
     reject(run_at(memory, T2), [first.id], who, LOUD)
-    approve_for_later(run_at(memory, T2), [second.id], who, LOUD)
+    approve(run_at(memory, T2), [second.id], who, LOUD)
     propose_deletion(run_at(memory, T2, "retire"), "e_marta", [IDS[2]], "person", LOUD)
     document = terminal("review", "list", "--all", "--json").out
     shown = "".join(terminal("review", "show", each["id"]).out for each in json.loads(document)["proposals"])
@@ -380,7 +371,7 @@ def test_names_notes_and_reasons_reach_neither_the_store_nor_a_terminal_as_they_
     assert "x1b" not in stored.replace("\x1b", "x1b")
     assert "\u202e" not in stored
     with pytest.raises(UnusableInput, match="Nobody's name"):
-        approve_for_later(run_at(memory, T2), [waiting(memory, 3)[0].id], Person("\u200b\x1b", "mcp"))
+        approve(run_at(memory, T2), [waiting(memory, 3)[0].id], Person("\u200b\x1b", "python"))
 
 
 # The form of the flow

@@ -106,10 +106,6 @@ class McpSettings(Group):
     token_budget: Number = Field(
         TOKEN_BUDGET, description="Tokens that `recall` may return unless it is asked for more."
     )
-    approvals: Literal["ask", "never"] = Field(
-        "ask",
-        description="ask: the client asks its person (elicitation). never: only the terminal and Prefect approve.",
-    )
 
 
 # Runs of many parts: nights, backfills, fleets, and re-embedding.
