@@ -14,8 +14,6 @@ from slowwave.integrations.python_api import OpenMemory
 
 T = TypeVar("T")
 _warned: set[str] = set()
-BLOCK_TOKENS = 1000
-"""Tokens of a block in another library, where the caller names no number."""
 
 
 @contextmanager
@@ -60,11 +58,6 @@ def recalled(memory: OpenMemory, query: str, k: int) -> tuple[RecalledFact, ...]
     if found.is_timed_out:
         raise TookTooLong("The search took longer than it may.", "Increase recall_timeout_ms of [recall].")
     return found.facts
-
-
-def block_for(memory: OpenMemory, query: str, token_budget: int) -> str:
-    """The block of `OpenMemory.context_for`; empty where nothing is known."""
-    return read_or("", lambda: memory.context_for(query, token_budget))
 
 
 def dated(turns: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

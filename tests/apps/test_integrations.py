@@ -20,6 +20,7 @@ from talk import ROOT
 from slowwave import OpenMemory, open_memory
 from slowwave.common.errors import Refused, UnusableInput
 from slowwave.integrations.mem0 import Memory, _namespace
+from slowwave.integrations.tools import memory_tools
 from storage.store import Store
 from storage.undo import undo
 from tasks.entities.names_and_pins import pin_facts
@@ -59,23 +60,13 @@ def _run(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **names: Any)
 # What all share
 
 
-LIBRARIES = {
-    "langchain": "langchain_core.retrievers", "langgraph": "langgraph.store.base", "openai_agents": "agents",
-    "pydantic_ai": "pydantic_ai", "llama_index": "llama_index.core.memory",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("module", "needed"), LIBRARIES.items())
-def test_a_module_without_its_library_names_the_extra_that_brings_it(
-    module: str, needed: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    extra, name = module.replace("_", "-"), f"slowwave.integrations.{module}"
-    assert extra in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert f"`pip install 'slowwave[{extra}]'`" in PAGE
-    monkeypatch.setitem(sys.modules, needed, None)
-    monkeypatch.delitem(sys.modules, name, raising=False)
-    with pytest.raises(ModuleNotFoundError, match=re.escape(f"pip install 'slowwave[{extra}]'")):
-        importlib.import_module(name)
+def test_langgraph_without_its_library_names_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "langgraph" in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert "`pip install 'slowwave[langgraph]'`" in PAGE
+    monkeypatch.setitem(sys.modules, "langgraph.store.base", None)
+    monkeypatch.delitem(sys.modules, "slowwave.integrations.langgraph", raising=False)
+    with pytest.raises(ModuleNotFoundError, match=re.escape("pip install 'slowwave[langgraph]'")):
+        importlib.import_module("slowwave.integrations.langgraph")
 
 
 def test_a_read_of_a_store_that_is_not_there_warns_once_and_names_the_argument_of_python(tmp_path: Path) -> None:
@@ -349,90 +340,40 @@ def test_a_small_namespace_in_a_large_memory_is_found_by_meaning(memory: OpenMem
     assert all(each.score <= 0.0 for each in found)
 
 
-def test_the_example_of_langchain_does_what_the_page_says(
-    known: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_examples_of_tools_and_turns_do_what_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from slowwave.integrations.langchain import SlowwaveRetriever
-
-    _run(_example("LangChain"), known, monkeypatch)
-    first = capsys.readouterr().out.splitlines()[0]
-    assert first.startswith("Amy is a nurse in Porto. fact [{'conversation_id': 'observations'")
-    assert SlowwaveRetriever(memory=open_memory(known / "nowhere")).invoke("Amy") == []
-    retriever = SlowwaveRetriever(memory=open_memory(known / "memory"))
-    both, one = retriever.invoke("Amy"), retriever.invoke("Amy", k=1)
-    assert (len(both) > 1, one) == (True, both[:1])
-    assert asyncio.run(retriever.ainvoke("Amy", k=1)) == one
-
-
-@pytest.mark.proof
-def test_the_example_of_pydantic_ai_does_what_the_page_says(
-    known: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from pydantic_ai import Agent
-    from pydantic_ai.models.test import TestModel
-
-    from slowwave.integrations.pydantic_ai import memory_tools
-
-    _run(_example("Pydantic AI").replace("TestModel(", "TestModel(seed=3, "), known, monkeypatch)
-    assert "recall" in capsys.readouterr().out
-    empty = open_memory(known / "nowhere")
-    assert set(memory_tools(empty).tools) == {"recall", "remember"}
-    assert set(memory_tools(empty, can_add=False).tools) == {"recall"}
-    answer = Agent(TestModel(), toolsets=[memory_tools(empty, can_add=False)]).run_sync("Who is Amy?").output
-    assert answer == '{"recall":"Nothing is known about that."}'
-
-
-@pytest.mark.proof
-def test_the_example_of_llama_index_does_what_the_page_says(
-    known: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _run(_example("LlamaIndex"), known, monkeypatch)
-    assert "Amy is a nurse in Porto." in capsys.readouterr().out
-    messages = open_memory(known / "memory").snapshot.frame("messages")
+    for section in ("Tools for any agent", "What was said"):
+        _run(_example(section), tmp_path, monkeypatch)
+        said = capsys.readouterr().out
+        assert said.startswith("added\n") == (section == "Tools for any agent")
+        assert "Amy is a nurse in Porto." in said
+    messages = open_memory(tmp_path / "memory").snapshot.frame("messages")
     assert "My cat is called Miso." in messages.filter(conversation_id="thread-8")["content"].to_list()
 
 
-@pytest.mark.proof
-def test_the_example_of_the_agents_sdk_does_what_the_page_says(
-    known: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _run(_example("OpenAI Agents SDK"), known, monkeypatch)
-    answer, recalled = capsys.readouterr().out.splitlines()
-    assert answer == "I will remember that."
-    assert "Anna" in recalled
+def test_the_tools_tell_what_happened_and_can_be_made_without_the_one_that_adds(known: Path) -> None:
+    _, remember = memory_tools(open_memory(known / "memory"))
+    assert remember("Amy", "Amy drives a red Volvo.").startswith("known")
+    assert remember("Amy", ORDER).startswith("refused")
+    assert remember("", "Amy drives a red Volvo.").startswith("refused")
+    (alone,) = memory_tools(open_memory(known / "nowhere"), can_add=False)
+    assert alone("Amy") == "Nothing is known about that."
+    with pytest.raises(UnusableInput, match="is no open memory"):
+        memory_tools("./memory")  # type: ignore[arg-type]
 
 
 @pytest.mark.proof
-def test_a_session_keeps_items_and_learns_later_what_it_cannot_learn_now(
-    memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from slowwave.common.errors import LeaseBusy
-    from slowwave.integrations.openai_agents import SlowwaveSession
+def test_each_library_takes_the_tools_as_they_are(known: Path) -> None:
+    from agents import function_tool
+    from langchain_core.tools import tool
+    from llama_index.core.tools import FunctionTool
+    from pydantic_ai import Agent
+    from pydantic_ai.models.test import TestModel
 
-    turns: list[Any] = [
-        {"role": "user", "content": LISBON},
-        {"type": "function_call_output", "call_id": "1", "output": "4"},
-    ]
-
-    async def use() -> None:
-        session = SlowwaveSession("thread", memory)
-        with monkeypatch.context() as patched:
-            patched.setattr(memory, "ingest", lambda *given: _raise(LeaseBusy("Another run writes.")))
-            await session.add_items(turns)
-            with pytest.raises(LeaseBusy):
-                await session.learn()
-        assert await session.get_items() == turns
-        await session.add_items([{"role": "user", "content": "I prefer rooibos tea."}])
-        await session.pop_item()
-        assert await session.get_items() == turns
-        await session.clear_session()
-        assert await session.get_items() == []
-
-    asyncio.run(use())
-    learned = " ".join(fact.statement for fact in memory.facts(None)[1])
-    assert "Lisbon" in learned
-    assert "rooibos" in learned
-
-
-def _raise(error: Exception) -> None:
-    raise error
+    recall, remember = memory_tools(open_memory(known / "memory"))
+    assert "nurse" in tool(recall).invoke({"query": "What is Amy's job?"})
+    assert "nurse" in str(FunctionTool.from_defaults(recall).call(query="What is Amy's job?"))
+    assert function_tool(remember).params_json_schema["required"] == ["about", "statement"]
+    answer = Agent(TestModel(seed=3, call_tools=["recall"]), tools=[recall, remember]).run_sync("Who is Amy?").output
+    assert answer.startswith('{"recall":')
