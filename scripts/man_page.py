@@ -37,7 +37,6 @@ MEANINGS = {
     "SLOWWAVE_DATA": "The folder of the data sets for benchmarks.",
     "SLOWWAVE_DATABASE_URL": "The database of the Prefect server.",
     "SLOWWAVE_PORT": "The port of the Prefect server; default 4200.",
-    "SLOWWAVE_SLACK_WEBHOOK": "The channel for failure notifications.",
 }
 MORE_VARIABLES = {
     "ANTHROPIC_API_KEY": "The key of the default language model. Other providers have variables of their own.",

@@ -16,10 +16,10 @@ import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowFilter, FlowFilterName
 from prefect.client.schemas.objects import Artifact, FlowRun
+from prefect.events.schemas.automations import AutomationCore
 from prefect.flow_engine import run_flow
 from prefect.settings import Settings, sources
 from prefect.states import Running
-from prefect.variables import Variable
 from talk import ROOT, STAMPS, assert_same, contents, learn, rows, said, written
 
 from flows.maintenance import steward
@@ -165,28 +165,24 @@ async def _lost_run() -> FlowRun:
 
 
 def test_what_the_server_must_know_is_registered_once_and_what_people_chose_stays(engine: None) -> None:
-    told = " ".join(asyncio.run(registration.register({})))
-    for words in ("work pool slowwave", "variable slowwave_notify = none", "a run failed' (off)"):
-        assert words in told
-    assert asyncio.run(registration.register({})) == []
+    assert asyncio.run(registration.register()) == ["work pool slowwave", "automation 'slowwave a run is lost'"]
+    assert asyncio.run(registration.register()) == []
     run = asyncio.run(_lost_run())
-    webhook = {"SLOWWAVE_SLACK_WEBHOOK": "https://hooks.slack.com/services/T0/B0/X"}
-    [lost, block, variable, *changed] = asyncio.run(registration.register(webhook, is_only_machine=True))
+    [lost] = asyncio.run(registration.register(is_only_machine=True))
     assert run.name in lost
-    assert (block, variable) == ("block slack-webhook/slowwave", "variable slowwave_notify = slack-webhook/slowwave")
-    assert len(changed) == 2
 
-    async def look_and_switch_off() -> None:
+    async def look_and_switch_off(switch_off: bool) -> bool:
         async with get_client() as client:
             assert (await client.read_flow_run(run.id)).state_name == "Crashed"
-            [failed] = await client.read_automations_by_name("slowwave a run failed")
-            assert failed.enabled
-            await client.pause_automation(failed.id)
+            [found] = await client.read_automations_by_name("slowwave a run is lost")
+            if switch_off:
+                other = found.model_dump(exclude={"id", "owner_resource"}) | {"enabled": False, "description": ""}
+                await client.update_automation(found.id, AutomationCore.model_validate(other))
+            return found.enabled
 
-    asyncio.run(look_and_switch_off())
-    assert asyncio.run(registration.register(webhook)) == [block]  # a person switched it off, and so it stays
-    asyncio.run(Variable.aset(registration.NOTIFY, registration.NOBODY, overwrite=True))
-    assert len(asyncio.run(registration.register({}))) == 2  # nobody is to be told any more
+    assert asyncio.run(look_and_switch_off(True))
+    assert asyncio.run(registration.register()) == ["automation 'slowwave a run is lost' changed"]
+    assert not asyncio.run(look_and_switch_off(False))
 
 
 async def _announced(store: Path) -> dict[str, Any]:
