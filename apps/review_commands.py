@@ -135,9 +135,7 @@ def review() -> None:
 
 
 def review_list(
-    state: Annotated[
-        str, typer.Option("--state", help="pending, approved, rejected, applied, stale or replaced.")
-    ] = "pending",
+    state: Annotated[str, typer.Option("--state", help="pending, rejected, applied, stale or replaced.")] = "pending",
     every: Annotated[bool, typer.Option("--all", help="Proposals in every state.")] = False,
     action: Action = None,
     limit: Limit = 50,

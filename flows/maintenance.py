@@ -185,8 +185,7 @@ async def decay(
 ) -> dict[str, Any]:
     """Move closed facts and entities of which nothing is known to the archive, and let links decay.
 
-    Nothing is lost: questions about the past still see the archive, and `slowwave restore` brings facts back. Only
-    where retention.mode is delete it is gone for good.
+    Nothing is lost: questions about the past still see the archive, and `slowwave restore` brings facts back.
 
     Args:
         settings: After how long, and how many entities and pending beliefs are kept.
@@ -197,8 +196,7 @@ async def decay(
         parameters = {"settings": settings.model_dump()}
         record = recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects)
         with record as run:
-            risks = settings.retention.mode == "delete"
-            moving = under_approval(run, "decay", settings.approval, require=require_approval, risks=risks)
+            moving = under_approval(run, "decay", settings.approval, require=require_approval, risks=False)
             gone = await attempt(tally, "cap", partial(cap_entities, moving, settings, dry_run=dry_run))
             tally.took(gone)
             freeze()  # what lies beyond the cap was to go: it is no loss

@@ -108,7 +108,6 @@ COMMON = (
     "labels.locale",
     "mcp.token_budget",
     "retention.undo_days",
-    "retention.mode",
 )
 """Settings that most people need; all others are for tuning."""
 EVERYTHING = "## The whole file\n\nEvery setting at its default; `#` marks those without one.\n"

@@ -277,9 +277,7 @@ class Drafting(Transaction):
         What a person proposes is proposed again, whoever said no to it.
         """
         drafts = drafts.unique("repeat_key", keep="first", maintain_order=True)
-        states = (
-            "('pending', 'approved')" if self._what.proposed_by == "person" else "('pending', 'approved', 'rejected')"
-        )
+        states = "('pending')" if self._what.proposed_by == "person" else "('pending', 'rejected')"
         known = self.by_ids("proposals", drafts["repeat_key"], key="repeat_key", where=f"state IN {states}")
         same = known.filter((pl.col("state") == "rejected") | pl.col("plan_hash").is_in(drafts["plan_hash"].implode()))
         fresh = drafts.filter(~pl.col("repeat_key").is_in(same["repeat_key"].implode()))

@@ -73,7 +73,6 @@ class RunCount(StrEnum):
     FACTS_RETRACTED = "facts retracted", "facts denied by a later message"
     FACTS_SCORED = "facts scored"
     FACTS_SUPERSEDED = "facts superseded", "facts replaced by newer ones"
-    FACTS_DELETED = "facts deleted", "ended facts deleted for good", IN_SHORT
     FACTS_MOVED = "facts moved", "facts moved to another entity"
     FACTS_NOT_RESTORED = "facts not restored", "facts that could not be restored", IN_SHORT
 
@@ -99,7 +98,6 @@ class RunCount(StrEnum):
     ENTITIES_ARCHIVED = "entities archived"
     ENTITIES_JOINED = "entities that joined a community"
     ENTITIES_WEIGHED = "entities weighed", "entities with a new weight"
-    ENTITIES_DELETED = "entities deleted", "entities deleted for good", IN_SHORT
     NEW_ENTITIES = "new entities", "", IN_SHORT
     ENTITIES_MERGED = "entities merged", "", IN_SHORT
     ENTITIES_RENAMED = "entities renamed", "", IN_SHORT

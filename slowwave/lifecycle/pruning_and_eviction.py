@@ -174,14 +174,6 @@ def plan_orphans(entities: pl.DataFrame, known: pl.Series, cutoff: datetime) -> 
     ).sort("seen_at", "id")
 
 
-def removable(entities: pl.DataFrame, known: pl.Series, mentioned: pl.Series, cutoff: datetime) -> pl.DataFrame:
-    """ENTITIES that can be deleted for good: orphans, archived ones among them, that no row at all points at."""
-    active = pl.when(pl.col("status") == ARCHIVED).then(pl.lit("active")).otherwise("status")
-    orphans = plan_orphans(entities.with_columns(active.alias("status")), known, cutoff)
-    kept = pl.concat([mentioned, entities["merged_into"].drop_nulls()])
-    return orphans.filter(pl.col("merged_into").is_null(), ~pl.col("id").is_in(kept.implode()))
-
-
 @dataclass(frozen=True, slots=True)
 class CapPlan:
     """Which entities go, in this order (ENTITIES and `degree`), and which facts with them (id, entity_id).
@@ -243,17 +235,17 @@ def _ends(facts: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     return pl.concat(parts).drop_nulls("entity_id").unique()
 
 
-def move_decisions(facts: pl.Series, days: float, now: datetime, action: str = "move") -> pl.DataFrame:
-    """One row for each of these facts that is to move to the archive, or to be deleted."""
+def move_decisions(facts: pl.Series, days: float, now: datetime) -> pl.DataFrame:
+    """One row for each of these facts that is to move to the archive."""
     seen = {"expired_edge_retention_days": days}
-    return each_decided(action, dict.fromkeys(facts, seen), f"It was over for more than {days:g} days.", now)
+    return each_decided("move", dict.fromkeys(facts, seen), f"It was over for more than {days:g} days.", now)
 
 
-def orphan_decisions(orphans: pl.DataFrame, days: float, now: datetime, action: str = "archive") -> pl.DataFrame:
+def orphan_decisions(orphans: pl.DataFrame, days: float, now: datetime) -> pl.DataFrame:
     """One row for each of these ENTITIES."""
     ages = orphans.select("id", "seen_at").iter_rows()
     seen = {id_: {"unseen_days": _age(at, now), "orphan_days": days} for id_, at in ages}
-    return each_decided(action, seen, "Nothing is known of it, and it was not mentioned for a long time.", now)
+    return each_decided("archive", seen, "Nothing is known of it, and it was not mentioned for a long time.", now)
 
 
 def cap_measures(plan: CapPlan, most: int, now: datetime) -> dict[str, dict[str, object]]:

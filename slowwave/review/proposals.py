@@ -47,7 +47,7 @@ class Proposing:
     """How the commits of a run become proposals.
 
     `action`: split, delete, patch, merge, prune, decay …; `waits`: all changes, or only risky ones. `together` makes
-    one proposal of a whole commit. `ask` is JSON that a person may modify; the live facts filed under the entities
+    one proposal of a whole commit. `ask` is JSON, what was asked for; the live facts filed under the entities
     `owners` must be the same at approval (T49). Where a commit makes several proposals, `each` has a note for every
     one.
     """

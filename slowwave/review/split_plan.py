@@ -63,7 +63,7 @@ def _split_of(row: Any) -> SplitPart:
 
 
 def ask_of(splits: Sequence[SplitPart]) -> str:
-    """The splits as JSON that `splits_of` understands, for a person to modify."""
+    """The splits as JSON that `splits_of` understands."""
     return as_json({"splits": [asdict(each) for each in splits]})
 
 

@@ -1,4 +1,4 @@
-"""Retirement: facts leave together with what hangs on them, for the archive or for good, and come back (T31, C3, §6.3).
+"""Retirement: facts leave together with what hangs on them, for the archive or for good, and come back (T31, §6.3).
 
 Of what goes for good the ledger keeps its decisions, and undo works as long as old versions are kept.
 """
@@ -97,7 +97,7 @@ def renew_profiles(run: Run, owners: Sequence[str] | pl.Series) -> None:
         log.warning("The profiles of %d entities were not renewed: %s", len(owners), error)
 
 
-# Purging: under retention.mode = delete, facts and entities go for good, with everything that hangs on them (C3).
+# Purging: quotations that a model has read go for good, with everything that hangs on them.
 
 
 _ABOUT_FACTS = (

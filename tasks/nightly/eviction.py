@@ -1,13 +1,13 @@
 """Eviction: facts and entities out of use for long enough are archived, and caps on their number are applied.
 
 Each task is a part of `decay`: it looks at a snapshot, and writes in commits of its own; a second run finds nothing.
-What it decided is looked at again under the lease. Under retention.mode = archive nothing is lost: moved facts answer
-questions about the past from `facts_archive`, and an archived entity comes back with the next mention.
+What it decided is looked at again under the lease. Nothing is lost: moved facts answer questions about the past from
+`facts_archive`, and an archived entity comes back with the next mention.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -28,22 +28,11 @@ from slowwave.lifecycle.pruning_and_eviction import (
     CapPlan,
     plan_cap,
     plan_orphans,
-    removable,
 )
-from slowwave.review.proposals import ProposalNote
-from storage.changes import FACT_TABLES
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
-from tasks.entities.retirement import (
-    delete_entities,
-    delete_facts,
-    mentioned,
-    plan_purge,
-    renew_profiles,
-    retirement_of,
-    write_retirement,
-)
+from tasks.entities.retirement import renew_profiles, retirement_of, write_retirement
 from tasks.ingest.candidate_rows import PENDING
 from tasks.runtime.engine import task
 from tasks.runtime.run_pages import SHOWN, DecisionSummary, TaskResult
@@ -58,39 +47,28 @@ _BELIEF = ["id", "subject_id", "predicate", "statement", "probability", "last_at
 
 @task("archive facts")
 def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> TaskResult:
-    """Move facts that are over since `expired_edge_retention_days` to the archive, or delete them (S2-51, §6.3).
+    """Move facts that are over since `expired_edge_retention_days` to the archive (S2-51, §6.3).
 
-    Their rows stay as they are to the last stamp; what is to be deleted may lie in the archive already. One commit for
-    every 5,000 facts, with one decision that counts them: what became of each fact was decided when it ended, and
-    stands in the ledger. Of deleted facts it names the ids. Where a person is asked, each move waits with a decision of
-    its own, and all deletions wait together: the decisions shown are those written.
+    Their rows stay as they are to the last stamp. One commit for every 5,000 facts, with one decision that counts them:
+    what became of each fact was decided when it ended, and stands in the ledger. Where a person is asked, each move
+    waits with a decision of its own: the decisions shown are those written.
     """
-    where = eviction.out_of_use_sql(eviction.since(run.now, settings.expired_edge_retention_days))
-    snapshot, deletes = store_of(run).snapshot(), settings.retention.mode == "delete"
-    places = FACT_TABLES if deletes else FACT_TABLES[:1]
-    ids = _out_of_use(snapshot, where, places)
-    purge = plan_purge(snapshot, ids) if deletes else None
-    ids = ids if purge is None else purge.ids
-    action, counted_as = (
-        ("move", RunCount.FACTS_MOVED_TO_ARCHIVE) if purge is None else ("delete", RunCount.FACTS_DELETED)
-    )
     days = settings.expired_edge_retention_days
-    if dry_run:
-        return _outcome({counted_as: len(ids)}, eviction.move_decisions(ids, days, run.now, action), snapshot)
-    gone, writing = [ids.clear()], run if purge is None else _as_erasure(run, ids)
-    for start in range(0, len(ids), FACTS_AT_ONCE):
-        with store_of(writing).commit(run.id, "decay.facts", run.now) as tx:
-            still = _out_of_use(tx, where, places, ids.slice(start, FACTS_AT_ONCE))
-            if purge is None:
-                rows = tx.by_ids("facts", still, with_vector=True)
-                tx.put_back("facts_archive", rows)
-                tx.delete("facts", still)
-            else:
-                delete_facts(tx, purge, still)
-            tx.upsert("decisions", _move_decisions(run, days, still, action))
+    where = eviction.out_of_use_sql(eviction.since(run.now, days))
+    snapshot = store_of(run).snapshot()
+    ids = _out_of_use(snapshot, where)
+    gone = [ids] if dry_run else [ids.clear()]
+    for start in range(0, 0 if dry_run else len(ids), FACTS_AT_ONCE):
+        with store_of(run).commit(run.id, "decay.facts", run.now) as tx:
+            still = _out_of_use(tx, where, ids.slice(start, FACTS_AT_ONCE))
+            tx.put_back("facts_archive", tx.by_ids("facts", still, with_vector=True))
+            tx.delete("facts", still)
+            tx.upsert("decisions", _move_decisions(run, days, still))
             gone.append(still)
-    done = _without_waiting(run, pl.concat(gone), *places)
-    return _outcome({counted_as: len(done)}, eviction.move_decisions(done, days, run.now, action), snapshot)
+    moved = pl.concat(gone)
+    done = moved if dry_run else _without_waiting(run, moved, "facts")
+    counts = {RunCount.FACTS_MOVED_TO_ARCHIVE: len(done)}
+    return _outcome(counts, eviction.move_decisions(done, days, run.now), snapshot)
 
 
 def _outcome(counts: Mapping[RunCount, int], decisions: pl.DataFrame, before: Reading) -> TaskResult:
@@ -106,44 +84,30 @@ def _outcome(counts: Mapping[RunCount, int], decisions: pl.DataFrame, before: Re
     return TaskResult({what: number for what, number in counts.items() if number}, tuple(rows))
 
 
-def _as_erasure(run: Run, ids: pl.Series) -> Run:
-    """The run that deletes these for good: where a person is asked, a commit of it waits as a whole, as an erasure."""
-    if run.proposes is None:
-        return run
-    each = tuple(ProposalNote(row, risks=("erasure",)) for row in ids)
-    return replace(run, proposes=replace(run.proposes, together=True, each=each))
-
-
-def _without_waiting(run: Run, ids: pl.Series, *places: str, where: str | None = None) -> pl.Series:
-    """Those of these rows that went from all these tables (`where`: from among such rows), and wait for nobody."""
+def _without_waiting(run: Run, ids: pl.Series, table: str, where: str | None = None) -> pl.Series:
+    """Those of these rows that went from the table (`where`: from among such rows), and wait for nobody."""
     if run.proposes is None:
         return ids
-    snapshot = store_of(run).snapshot()
-    left = pl.concat([snapshot.by_ids(name, ids, ["id"], where=where)["id"] for name in places])
+    left = store_of(run).snapshot().by_ids(table, ids, ["id"], where=where)["id"]
     return ids.filter(~ids.is_in(left.implode()))
 
 
-def _out_of_use(reading: Reading, where: str, places: Sequence[str], ids: pl.Series | None = None) -> pl.Series:
-    """Ids of facts in these tables that are over for long enough, or of those among `ids`; the earliest come first."""
+def _out_of_use(reading: Reading, where: str, ids: pl.Series | None = None) -> pl.Series:
+    """Ids of facts that are over for long enough, or of those among `ids`; the earliest come first."""
     pinned = reading.frame("entities", "pinned", ["id"])["id"]
     columns = ["id", "expired_at", "updated_at", *(ENDS if len(pinned) else ())]
-    rows = pl.concat(
-        reading.frame(name, where, columns) if ids is None else reading.by_ids(name, ids, columns, where=where)
-        for name in places
-    )
+    rows = reading.frame("facts", where, columns) if ids is None else reading.by_ids("facts", ids, columns, where=where)
     free = rows.filter(~eviction.touches(pinned)) if len(pinned) else rows
     return free.sort(pl.coalesce("expired_at", "updated_at"), "id")["id"]
 
 
-def _move_decisions(run: Run, days: float, ids: pl.Series, action: str) -> pl.DataFrame:
+def _move_decisions(run: Run, days: float, ids: pl.Series) -> pl.DataFrame:
     """One decision that counts the facts; one for each of them where each move waits for a person."""
-    if ids.is_empty() or (run.proposes is not None and action == "move"):
-        return eviction.move_decisions(ids, days, run.now, action)
-    where = "moved to the archive" if action == "move" else "deleted for good"
-    reason = f"{len(ids)} facts that were over for more than {days:g} days were {where}."
+    if ids.is_empty() or run.proposes is not None:
+        return eviction.move_decisions(ids, days, run.now)
+    reason = f"{len(ids)} facts that were over for more than {days:g} days were moved to the archive."
     seen = {"facts": len(ids), "expired_edge_retention_days": days}
-    listed = ids.to_list() if action == "delete" else []
-    return decision_frame([decision(action, run.id, listed, None, reason, run.now, seen, key=(ids[0],))])
+    return decision_frame([decision("move", run.id, [], None, reason, run.now, seen, key=(ids[0],))])
 
 
 def _among(rows: pl.DataFrame, ids: pl.Series) -> pl.DataFrame:
@@ -154,44 +118,25 @@ def _among(rows: pl.DataFrame, ids: pl.Series) -> pl.DataFrame:
 def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> TaskResult:
     """Archive entities without facts that nobody mentioned for as long as closed facts stay; one commit (S2-52, T30).
 
-    A pending belief, a candidate, a split or a pin keeps an entity. Under retention.mode = delete those go for good
-    that no row names any more, with their names, profile and counters, archived ones among them: a commit before it.
+    A pending belief, a candidate, a split or a pin keeps an entity.
     """
     days, before = settings.expired_edge_retention_days, store_of(run).snapshot()
-    counts, decided = dict[RunCount, int](), list[pl.DataFrame]()
-    for action, find, where, counted_as in (
-        ("delete", _removable, None, RunCount.ENTITIES_DELETED),
-        ("archive", _orphans, IN_USE, RunCount.ENTITIES_ARCHIVED),
-    ):
-        decide = partial(find, run=run, settings=settings)
 
-        def write(tx: Transaction, rows: pl.DataFrame, action: str = action) -> None:
-            (delete_entities if action == "delete" else _archive_entities)(tx, rows["id"])
-            tx.upsert("decisions", eviction.orphan_decisions(rows, days, run.now, action))
+    def write(tx: Transaction, rows: pl.DataFrame) -> None:
+        _archive_entities(tx, rows["id"])
+        tx.upsert("decisions", eviction.orphan_decisions(rows, days, run.now))
 
-        writing = _as_erasure(run, decide(before)["id"]) if run.proposes is not None and action == "delete" else run
-        rows = decide_and_write(writing, "decay.orphans", decide, write, dry_run=dry_run)
-        gone = rows if dry_run else _among(rows, _without_waiting(run, rows["id"], "entities", where=where))
-        counts[counted_as] = len(gone)
-        decided.append(eviction.orphan_decisions(gone, days, run.now, action))
-    return _outcome(counts, pl.concat(decided), before)
+    rows = decide_and_write(run, "decay.orphans", partial(_orphans, run=run, settings=settings), write, dry_run=dry_run)
+    gone = rows if dry_run else _among(rows, _without_waiting(run, rows["id"], "entities", IN_USE))
+    return _outcome({RunCount.ENTITIES_ARCHIVED: len(gone)}, eviction.orphan_decisions(gone, days, run.now), before)
 
 
 def _orphans(reading: Reading, run: Run, settings: DecaySettings) -> pl.DataFrame:
-    """Entities to archive: orphans that are not deleted (`eviction.ENTITIES`)."""
+    """Entities to archive (`eviction.ENTITIES`)."""
     entities, cutoff = _entities(reading), eviction.since(run.now, settings.expired_edge_retention_days)
     if entities.filter(pl.col("seen_at") < cutoff).is_empty():
         return entities.clear()
-    orphans = plan_orphans(entities, _needed_entities(reading, run), cutoff)
-    return orphans.join(_removable(reading, run, settings), on="id", how="anti", maintain_order="left")
-
-
-def _removable(reading: Reading, run: Run, settings: DecaySettings) -> pl.DataFrame:
-    """Entities to delete for good, under retention.mode = delete."""
-    entities, cutoff = _entities(reading), eviction.since(run.now, settings.expired_edge_retention_days)
-    if settings.retention.mode == "archive" or entities.filter(pl.col("seen_at") < cutoff).is_empty():
-        return entities.clear()
-    return removable(entities, _needed_entities(reading, run), mentioned(reading), cutoff)
+    return plan_orphans(entities, _needed_entities(reading, run), cutoff)
 
 
 def _entities(reading: Reading) -> pl.DataFrame:
@@ -233,8 +178,8 @@ def cap_entities(run: Run, settings: DecaySettings, *, dry_run: bool = False) ->
     facts, entities = plan.facts["id"], plan.entities["id"]
     if len(plan) and not dry_run:
         renew_profiles(run, before.by_ids("facts", facts, ["owner_entity_id"])["owner_entity_id"])
-        entities = _without_waiting(run, entities, "entities", where=IN_USE)
-        facts = _without_waiting(run, facts, "facts", where="status = 'active'")
+        entities = _without_waiting(run, entities, "entities", IN_USE)
+        facts = _without_waiting(run, facts, "facts", "status = 'active'")
     counts = {RunCount.FACTS_ARCHIVED: len(facts), RunCount.ENTITIES_ARCHIVED: len(entities)}
     gone = replace(plan, entities=_among(plan.entities, entities))
     return _outcome(counts, eviction.cap_decisions(gone, settings.max_entities, run.now), before)

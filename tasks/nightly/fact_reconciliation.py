@@ -62,7 +62,7 @@ from tasks.runtime.runs import Run, store_of
 
 COMPARED = ["id", "scope", "kind", "statement", "vector"]
 COMPARED_TABLES = ("facts", "pair_decisions")
-WAITING_MERGES = "action = 'merge' AND state IN ('pending', 'approved')"
+WAITING_MERGES = "action = 'merge' AND state = 'pending'"
 OPEN_PAIRS = "kind = 'redundant' AND outcome IN ('pending', 'failed')"
 LEFT_OPEN = "kind = 'implicit_conflict' AND outcome = 'pending' AND decided_by = 'rule'"
 PROMPT = "reconcile_facts"

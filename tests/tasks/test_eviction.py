@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from stores import entity as an_entity
 from stores import observation
-from talk import STAMPS, START, assert_same, contents, learn, rows, said, written
+from talk import START, assert_same, contents, learn, rows, said, written
 
 from recall.overview import changes, stats
 from recall.proposals import list_proposals
@@ -29,6 +29,7 @@ from slowwave.review.proposals import Person
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
+from tasks.entities.retirement import delete_facts, plan_purge
 from tasks.nightly.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
 from tasks.people.review import approve
 from tasks.runtime.run_pages import TaskResult
@@ -66,8 +67,8 @@ def a_run(uri: Path, now: datetime = NOW, name: str = "decay-1") -> Run:
     return Run(name, run.flow, run.store, run.namespace, run.now, run.embedder, run.retention)
 
 
-def how(mode: str = "archive", **more: Any) -> DecaySettings:
-    return DecaySettings.model_validate({"retention": {"mode": mode}, **more})
+def how(**more: Any) -> DecaySettings:
+    return DecaySettings.model_validate(more)
 
 
 def ids(uri: Path, table: str, where: str | None = None) -> list[str]:
@@ -251,7 +252,9 @@ HANGING: Mapping[str, Sequence[Row]] = {
 
 
 @pytest.mark.proof
-def test_delete_takes_all_that_hangs_on_a_fact_and_undo_brings_it_back(keep: Callable[..., Path]) -> None:
+def test_a_fact_that_goes_for_good_takes_all_that_hangs_on_it_and_undo_brings_it_back(
+    keep: Callable[..., Path],
+) -> None:
     facts = [
         fact("f_live", supersedes_id="f_gone", similar_to_id="f_gone", similarity_flag=True, similarity_score=0.9),
         over("f_gone", replaced_by="f_live", status="superseded", supersedes_id="f_kept"),
@@ -260,8 +263,9 @@ def test_delete_takes_all_that_hangs_on_a_fact_and_undo_brings_it_back(keep: Cal
     ]
     uri = keep(facts=facts, **HANGING)
     before = contents(uri)
-    done = archive_facts(a_run(uri), how("delete"))
-    assert done.counts == {"facts deleted": 1}
+    with Store.open(str(uri)).commit("decay-1", "purge", NOW) as tx:
+        purge = plan_purge(tx, pl.Series("id", ["f_gone", "f_gone2"]))
+        delete_facts(tx, purge, purge.ids)
     assert ids(uri, "facts") == ["f_gone2", "f_kept", "f_live"]  # what a staying fact was replaced by stays with it
     live = rows(uri, "facts", "id = 'f_live'").row(0, named=True)
     assert (live["supersedes_id"], live["similar_to_id"], live["similarity_flag"]) == (None, None, False)
@@ -271,7 +275,6 @@ def test_delete_takes_all_that_hangs_on_a_fact_and_undo_brings_it_back(keep: Cal
     used = rows(uri, "fact_usage").select("id", "hit_count", "cosine_sum", "cosine_count", "link_count").rows()
     assert used == [("f_live", 4, 2.0, 4, 3.0)]
     assert rows(uri, "artifacts")["linked_fact_ids"].to_list() == [["f_live"]]
-    assert rows(uri, "decisions", "action = 'delete'")["ids_in"].to_list() == [["f_gone"]]
     assert examine(Store.open(str(uri))) == ()
     undo(Store.open(str(uri)), "decay-1", "undo-1", NOW)
     assert_same(contents(uri), before)
@@ -358,40 +361,6 @@ def test_an_archived_entity_comes_back_with_the_next_mention(tmp_path: Path) -> 
 
 
 @pytest.mark.proof
-def test_delete_removes_orphans_that_nothing_names_and_archives_the_others(keep: Callable[..., Path]) -> None:
-    people = [entity("e_gone"), entity("e_past", status="archived"), entity("e_told"), entity("e_heir", 1)]
-    people += [entity("e_merged", status="archived", merged_into="e_heir"), entity("e_root"), entity("e_doubt")]
-    names = [{"id": f"a_{n}", "alias_name": n, "entity_type": "tool", "entity_id": f"e_{n}"} for n in ("gone", "told")]
-    uri = keep(
-        entities=people,
-        facts=[over("f_1", subject="e_root")],
-        facts_archive=[over("f_2", subject="e_other", object_id="e_told")],
-        entity_aliases=names,
-        pending_beliefs=[{"id": "b", "subject_id": "e_doubt", "promoted_at": EPOCH}],
-        episodes=[{"id": "ep", "conversation_id": "c"}],
-        episode_entities=[{"id": "x", "episode_id": "ep", "entity_id": "e_gone"}],
-        entity_profiles=[{"id": "e_gone", "text": "gone"}],
-        entity_usage=[{"id": "e_gone", "access_count": 1}, {"id": "e_told", "access_count": 1}],
-        entity_days=[{"id": "day", "entity_id": "e_gone", "day": "2026-01-01"}],
-        entity_scores=[{"id": "e_gone", "degree": 1}],
-        co_occurrences=[{"id": "co", "a_id": "e_gone", "b_id": "e_told", "count": 1}],
-    )  # fmt: skip
-    before = contents(uri)
-    done = archive_orphans(a_run(uri), how("delete"))
-    assert done.counts == {ARCHIVED: 3, "entities deleted": 2}
-    left = dict(rows(uri, "entities").select("id", "status").iter_rows())
-    archived = dict.fromkeys(("e_doubt", "e_merged", "e_root", "e_told"), "archived")
-    assert left == {**archived, "e_heir": "active"}
-    assert (ids(uri, "entity_aliases"), ids(uri, "entity_usage")) == (["a_told"], ["e_told"])
-    for name in ("episode_entities", "entity_profiles", "entity_days", "entity_scores", "co_occurrences"):
-        assert ids(uri, name) == [], name
-    assert decided(uri, "delete").keys() == {"e_gone", "e_past"}
-    assert [each for each in examine(Store.open(str(uri))) if "e_gone" in each.detail] == []
-    undo(Store.open(str(uri)), "decay-1", "undo-1", NOW)
-    assert_same(contents(uri), before)
-
-
-@pytest.mark.proof
 def test_the_cap_takes_the_least_related_and_counts_each_relation_once_for_each_end(keep: Callable[..., Path]) -> None:
     facts = [
         fact("f_1", "e_a", object_id="e_a"), fact("f_2", "e_b", object_id="e_c"), fact("f_3", "e_c", object_id="e_b"),
@@ -457,14 +426,13 @@ def test_too_many_beliefs_go_with_their_evidence_and_conflicts_end_with_their_ti
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("mode", ["archive", "delete"])
-def test_a_dry_run_says_what_would_go_and_changes_nothing(keep: Callable[..., Path], mode: str) -> None:
+def test_a_dry_run_says_what_would_go_and_changes_nothing(keep: Callable[..., Path]) -> None:
     uri = keep(
         facts=[over("f_1"), fact("f_2", "e_bo")],
         entities=[entity("e_ana"), entity("e_bo"), entity("e_cy", 1)],
         pending_beliefs=[belief("b_1", "e_bo", 0.5, 9), belief("b_2", "e_bo", 0.5, 8)],
     )
-    chosen = how(mode, max_entities=1, beliefs={"max_pending": 1})
+    chosen = how(max_entities=1, beliefs={"max_pending": 1})
     for evict in (archive_facts, archive_orphans, cap_entities, cap_beliefs):
         head = Store.open(str(uri)).head.sequence
         planned = evict(a_run(uri), chosen, dry_run=True)
@@ -491,36 +459,3 @@ def decide(uri: Path, act: Callable[..., Any] = approve) -> Run:
     run = existing_run("review", str(uri), "default", NOW)
     act(run, [each.id for each in list_proposals(Store.open(str(uri)).snapshot())], Person("Ana", "python"))
     return run
-
-
-@pytest.mark.parametrize("approval", [{}, {"mode": "auto", "risky": []}, {"low_risk": "auto"}])
-@pytest.mark.proof
-def test_erasure_waits_with_all_that_goes_with_it_whatever_the_settings_say(
-    keep: Callable[..., Path], approval: Mapping[str, Any]
-) -> None:
-    gone = {
-        "entities": [entity("e_ana"), entity("e_gone")],
-        "entity_aliases": [{"id": "a_gone", "alias_name": "gone", "entity_type": "tool", "entity_id": "e_gone"}],
-        "entity_profiles": [{"id": "e_gone", "text": "gone"}],
-        "episodes": [{"id": "ep", "conversation_id": "c"}],
-        "episode_entities": [{"id": "x", "episode_id": "ep", "entity_id": "e_gone"}],
-    }
-    facts = [fact("f_live", supersedes_id="f_gone"), over("f_gone", replaced_by="f_live", status="superseded")]
-    uri, other = (keep(facts=[*facts, over("f_alone")], **{**HANGING, **gone}) for _ in range(2))
-    before = contents(uri, but=("proposals",))
-    for evict in (archive_facts, archive_orphans):
-        assert evict(asked(uri, **approval), how("delete")).counts == {}
-        assert evict(a_run(other), how("delete")).counts
-    assert_same(contents(uri, but=("proposals",)), before)
-    assert titles(uri) == [
-        "Entity “Gone” is deleted for good. And 2 more.",
-        "“says f_gone” is deleted for good. And 2 more.",
-    ]
-    assert {each.risks for each in list_proposals(Store.open(str(uri)).snapshot())} == {("erasure",)}
-    run = decide(uri)
-    left = ("facts", "fact_evidence", "fact_aspects", "lineage", "entities", "entity_aliases", "episode_entities")
-    told, same = contents(uri, drop=STAMPS), contents(other, drop=STAMPS)
-    assert_same({name: told[name] for name in left}, {name: same[name] for name in left})
-    assert "e_gone" not in ids(uri, "entity_profiles")
-    undo(Store.open(str(uri)), run.id, "undo-1", NOW)
-    assert_same(contents(uri, but=("proposals",)), before)

@@ -88,11 +88,6 @@ class RetentionSettings(Group):
     undo_days: int = Field(
         30, ge=1, le=3650, description="Older versions are compacted away; undo and as-of-commit end there."
     )
-    mode: Literal["archive", "delete"] = Field(
-        "archive",
-        description="archive: what has been out of use long enough moves to the archive and can be restored. delete: "
-        "it is removed for good (§6.1 C3).",
-    )
     lease_s: float = Field(30.0, ge=1.0, le=3600.0, description="Seconds after which a silent writer is dead.")
     lease_wait_s: float = Field(
         60.0, ge=0.0, le=3600.0, description="Seconds that one try waits; a task of a flow has six."

@@ -172,7 +172,7 @@ ACTIONS = {
     "expire": "Ended", "restore": "Brought back", "revive": "Brought back", "forget": "Forgotten",
     "alias": "Another name", "link_version": "Another version", "link_duplicate": "A copy", "name_owner": "Named",
     "promote": "Taken as known", "gate": "Refused", "ignore": "Left out", "archive": "Archived", "prune": "Archived",
-    "merge_entity": "Joined", "gather": "Grouped", "move": "Filed elsewhere", "delete": "Deleted", "pin": "Pinned",
+    "merge_entity": "Joined", "gather": "Grouped", "move": "Filed elsewhere", "pin": "Pinned",
     "undo": "Taken back",
 }  # fmt: skip
 """What was done, in a word or two, by the action of a decision."""
