@@ -222,7 +222,7 @@ def doctor(
         bool, typer.Option("--repair", help="Repair what can be repaired, in one commit that can be undone.")
     ] = False,
     environment: Annotated[
-        bool, typer.Option("--environment", help="Check the installation: versions, keys, server, disk.")
+        bool, typer.Option("--environment", help="Check the installation: packages, keys, models, store.")
     ] = False,
     yes: Yes = False,
     *,
@@ -235,15 +235,11 @@ def doctor(
     the store; exit code 1 if something needed is missing.
     """
     if environment:
-        if repair:
-            raise UnusableInput("--environment repairs nothing.", "Use --repair without it.")
         checks = [*check_environment(place, os.environ)]
-        is_ready = all(each.state != "problem" for each in checks)
+        is_ready = all(each.state == "ok" for each in checks)
         yield {"is_ready": is_ready, "checks": checks}
         rows = [(each.check, each.state, f"{each.found}\n{each.remedy}".rstrip()) for each in checks]
         yield table("Environment", ("check", "state", "found, and the way out"), rows)
-        missing = "Something needed is missing: see the rows with `problem`."
-        yield "Everything needed is here." if is_ready else missing
         raise typer.Exit(0 if is_ready else 1)
     from storage.doctor import UNREADABLE, examine, look, mend_head
     from storage.doctor import repair as mend
@@ -294,112 +290,88 @@ def _examined(mended: Sequence[Defect], left: Sequence[Defect], run: str, namesp
 
 
 # The environment: whether everything that slowwave runs on is here. Nothing heavy is imported at the top, so that the
-# checks run where a package is missing or broken, too: what a check cannot find out is a row of its own.
+# checks run where a package is missing or broken, too.
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What one check found, and the way out where something is to be done.
-
-    A note is no obstacle; a problem is something needed that is missing, broken, too old or too new.
-    """
+    """What one check found, and the way out of a problem: something needed that is missing, broken or does not fit."""
 
     check: str
-    state: Literal["ok", "note", "problem"]
+    state: Literal["ok", "problem"]
     found: str
     remedy: str = ""
 
 
 def check_environment(place: Place, environ: Mapping[str, str]) -> Iterator[Check]:
-    """All checks of this process and this place, the cheap ones first. No key is shown, and no model is called."""
-    parts: dict[str, Callable[[], Iterator[Check]]] = {
+    """A row for each check of this process and this place. No key is shown, and no model is called."""
+    checks: dict[str, Callable[[], str]] = {
         "packages": _packages,
         "language model": lambda: _language_models(place.settings.model_dump(), environ),
         "embedding model": lambda: _embedding_model(place.settings.embedder, environ),
         "store": lambda: _store(place),
     }
-    for name, part in parts.items():
+    for name, check in checks.items():
         try:
-            yield from part()
+            yield Check(name, "ok", check())
         except SlowwaveError as error:
             yield Check(name, "problem", error.message, error.remedy)
         except ImportError as error:
             yield Check(name, "problem", f"A package does not load: {error}", "pip install --force-reinstall slowwave")
 
 
-def _packages() -> Iterator[Check]:
-    """A row for each package that is missing, too old or too new; one row that counts the others."""
+def _packages() -> str:
+    """How many packages are needed; raises where one is missing, too old or too new."""
     required = [Requirement(line) for line in metadata.requires("slowwave") or ()]
     needed = [each for each in required if each.marker is None or each.marker.evaluate({"extra": ""})]
-    wrong = [(each, reason) for each in needed if (reason := _unfit(each))]
-    yield Check("packages", "ok", f"{len(needed) - len(wrong)} of {len(needed)} as needed")
-    for each, reason in wrong:
-        yield Check(each.name, "problem", reason, f"pip install '{each.name}{each.specifier}'")
+    installed = {each.metadata["Name"].lower(): each.version for each in metadata.distributions()}
+    wrong = [f"'{each.name}{each.specifier}'" for each in needed
+             if not each.specifier.contains(installed.get(each.name, ""), prereleases=True)]  # fmt: skip
+    if wrong:
+        raise SlowwaveError(f"Missing, too old or too new: {', '.join(wrong)}.", f"pip install {' '.join(wrong)}")
+    return f"all {len(needed)} as needed"
 
 
-def _unfit(required: Requirement) -> str:
-    """Why the version that is installed does not fit; nothing where it does."""
-    try:
-        version = metadata.version(required.name)
-    except metadata.PackageNotFoundError:
-        return "It is not installed."
-    is_fit = required.specifier.contains(version, prereleases=True)
-    return "" if is_fit else f"{version} does not fit; needed is {required.specifier}."
-
-
-def _language_models(settings: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Check]:
-    """A row for each language model of the settings: whether its key is there."""
+def _language_models(settings: Mapping[str, Any], environ: Mapping[str, str]) -> str:
+    """The language models of the settings; raises where the key of one is not there."""
     from inference.providers import choose
 
     llm = settings["ingest"]["llm"]
-    names = {value for name, value in llm.items() if name == "model" or name.endswith("_model")}
-    for name in sorted(filter(None, names)):
-        try:
-            choose(name, environ)
-        except SlowwaveError as error:
-            yield Check("language model", "problem", error.message, error.remedy)
-        else:
-            nobody = "auto: nobody reads yet, words are kept as they were said; slowwave init asks who may read"
-            yield Check("language model", "ok", nobody if name == "auto" else name)
+    names = sorted({value for name, value in llm.items() if value and (name == "model" or name.endswith("_model"))})
+    for name in names:
+        choose(name, environ)
+    return ", ".join(names)
 
 
-def _embedding_model(name: str, environ: Mapping[str, str]) -> Iterator[Check]:
-    """Whether the embedding model can be used; one of another provider is not called."""
-    from inference.embedding import STATIC, STATIC_MODELS, find_function, is_static, open_embedder
+def _embedding_model(name: str, environ: Mapping[str, str]) -> str:
+    """The embedding model; raises where the bundled one is broken, or the key of another one is not there."""
+    from inference.embedding import STATIC_MODELS, find_function, is_static, open_embedder
 
-    if name in STATIC_MODELS or (is_static(name) and Path(name.removeprefix(STATIC)).is_dir()):
-        yield Check("embedding model", "ok", f"{name}, {open_embedder(name).embed(['slowwave']).shape[1]} dimensions")
-    elif is_static(name):
-        found = f"{name} is no folder here; it is looked for in the Hugging Face hub when a run begins."
-        yield Check("embedding model", "note", found, "Name a folder to work without the hub.")
-    else:
+    if name in STATIC_MODELS:
+        open_embedder(name).embed(["slowwave"])
+    elif not is_static(name):
         find_function(name, environ)
-        yield Check("embedding model", "ok", name)
+    return name
 
 
-def _store(place: Place) -> Iterator[Check]:
-    """Whether the store can be written, and is of a schema that this version knows."""
+def _store(place: Place) -> str:
+    """Where the store is, and its schema version; raises where it cannot be written or needs a newer slowwave."""
     from storage.connection import is_remote
     from storage.store import Store
     from storage.tables import SCHEMA_VERSION
 
-    if not is_remote(place.uri):
-        folder = Path(place.uri).absolute()
-        there = next(each for each in (folder, *folder.parents) if each.exists())
-        if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
-            yield Check("store", "ok", f"{folder}{'' if there == folder else ' is not made yet; it can be'}")
-        else:
-            remedy = "Choose another folder with --store or SLOWWAVE_STORE, or change its permissions."
-            yield Check("store", "problem", f"{there} is not a folder that can be written.", remedy)
+    folder = Path(place.uri).absolute()
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    if not is_remote(place.uri) and not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        raise UnusableInput(f"{there} is not a folder that can be written.", "Choose another one with --store.")
     try:
         version = Store.attach(place.uri, place.namespace).head.schema_version
     except (NoStoreYet, UnknownName):
-        yield Check("schema", "ok", f"{SCHEMA_VERSION}; the namespace {place.namespace!r} is not made yet")
-        return
-    found = f"The store has schema version {version}, this slowwave knows {SCHEMA_VERSION}."
+        return f"{place.uri}, which is not made yet"
     if version > SCHEMA_VERSION:
-        yield Check("schema", "problem", found, "pip install --upgrade slowwave")
-    else:
-        remedy = "The next command migrates it. To be able to go back, copy the folder first (docs/upgrading.md)."
-        is_old = version < SCHEMA_VERSION
-        yield Check("schema", "note" if is_old else "ok", found, remedy if is_old else "")
+        raise UnusableInput(
+            f"The store has schema version {version}, this slowwave knows {SCHEMA_VERSION}.",
+            "pip install --upgrade slowwave",
+        )
+    old = "" if version == SCHEMA_VERSION else f"; the next command migrates it to {SCHEMA_VERSION}"
+    return f"{place.uri}, schema version {version}{old}"
