@@ -1,26 +1,21 @@
-"""Commands that bring in what other memory systems hold, judge it, or write all that is known as files or a page."""
+"""Commands that bring in what other memory systems hold, judge it, or write all that is known as files."""
 
 from __future__ import annotations
 
-import json
-from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from slowwave.common.errors import UnusableInput
 from slowwave.common.run_counts import shown_counts
 
 from .configuration import Place
 from .options import DryRun, JsonOption, RequireApproval, Shown
-from .printing import Aside, Whole, progress, table, undo_line
+from .printing import Aside, progress, table, undo_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -137,118 +132,3 @@ def export(
     rows = [(name, count) for name, count in manifest.counts.items() if count]
     yield table(f"{where}, commit {manifest.commit}, as {manifest.format}", ("what", "count"), rows)
     yield manifest.holds
-
-
-# The memory as one page
-
-
-MARK = b"slowwave atlas</title>"
-"""An atlas is replaced by a newer one; nothing else ever is."""
-LOOKED_AT = 2000  # bytes of a page in which its title is
-
-
-def atlas(
-    file: Annotated[Path, typer.Argument(metavar="FILE.html", help="The page to write.")] = Path("atlas.html"),
-    limit: Annotated[
-        int,
-        typer.Option(
-            "--limit", min=1, max=50_000, help="How many entities at most, those with the most relations first."
-        ),
-    ] = 5_000,
-    *,
-    place: Place,
-) -> Shown:
-    """Write the memory as one HTML page: map, time slider and stories."""
-    from recall.atlas import AtlasLimits, atlas_data
-
-    if file.is_file() and MARK not in file.read_bytes()[:LOOKED_AT]:
-        raise UnusableInput(f"{file} is there, and no atlas.", "Name another file, or remove that one first.")
-    limits = AtlasLimits(entities=limit, relations=4 * limit, observations=4 * limit)
-    data = atlas_data(place.store(), datetime.now(UTC), limits, place.settings.recall.aspects)
-    page = atlas_page(data)
-    try:
-        file.write_text(page, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UnusableInput(f"{file} cannot be written: {error.strerror}.", "Name another file.") from error
-    summary = {
-        "path": str(file.absolute()),
-        "bytes": len(page.encode()),
-        "entities": len(data["entities"]["id"]),
-        "facts": len(data["facts"]["id"]),
-        "communities": len(data["communities"]),
-        "left_out": data["left_out"],
-    }
-    yield summary
-    left = ", ".join(f"{what}: {count:,}" for what, count in data["left_out"].items() if count)
-    yield Whole(summary["path"])
-    archived = sum(data["entities"]["archived"])  # `slowwave entities` counts the others
-    kinds = {
-        "entities": summary["entities"] - archived, "archived entities": archived,
-        **{kind: summary[kind] for kind in ("facts", "communities")},
-    }  # fmt: skip
-    counts = ", ".join(f"{kind}: {count:,}" for kind, count in kinds.items() if count or kind != "archived entities")
-    yield f"{counts}; {summary['bytes'] / 1e6:.1f} MB{f'; left out: {left}' if left else ''}"
-
-
-# The atlas as one HTML file: data, style and scripts inside it, and a policy under which it can load nothing else.
-
-
-FOLDER = Path(__file__).parent / "atlas"
-LIBRARIES = ("vendor/graphology.umd.min.js", "vendor/sigma.min.js")
-PARTS = ("model.js", "map.js", "panels.js", "atlas.js")
-_ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
-
-
-def atlas_page(data: Mapping[str, Any]) -> str:
-    """The page that shows these data; stored text is JSON without markup signs, or escaped."""
-    scripts, style = _scripts(), _read("atlas.css")
-    environment = Environment(
-        loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    return environment.get_template("page.html").render(
-        namespace=data["namespace"],
-        policy=_policy(scripts, style),
-        style=Markup(style),
-        data=Markup(as_inert_json(data)),
-        scripts=[Markup(script) for script in scripts],
-    )
-
-
-def atlas_policy() -> str:
-    """The policy that stands in the page, for a server that sends it as a header, too."""
-    return _policy(_scripts(), _read("atlas.css"))
-
-
-def _scripts() -> list[str]:
-    own = "\n".join(_read(name) for name in PARTS)
-    return [*map(_library, LIBRARIES), f'(() => {{\n"use strict";\n{own}}})();']
-
-
-def as_inert_json(data: Any) -> str:
-    """JSON that can stand inside a script element whatever it says."""
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
-
-
-def _policy(scripts: list[str], style: str) -> str:
-    """Nothing may be loaded, sent or framed; scripts and styles run only if they are these."""
-    runs = " ".join(map(_fingerprint, scripts))
-    return (
-        f"default-src 'none'; script-src {runs}; style-src {_fingerprint(style)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _fingerprint(text: str) -> str:
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
-
-
-def _library(name: str) -> str:
-    """A bundled library under its licence, without its pointer to a source map, which a page alone does not have."""
-    licence = _read(f"{name.partition('.')[0]}.LICENSE.txt")
-    lines = _read(name).splitlines(keepends=True)
-    code = "".join(line for line in lines if not line.startswith("//# sourceMappingURL="))
-    return f"/*!\n{licence.strip()}\n*/\n{code}"
-
-
-def _read(name: str) -> str:
-    return (FOLDER / name).read_text(encoding="utf-8")

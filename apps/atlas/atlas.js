@@ -1,3 +1,4 @@
+"use strict";
 // What a person does with the page: search, click, move through time; and `window.atlas`, which does the same from a script.
 
 const byId = (id) => document.getElementById(id);

@@ -1,3 +1,4 @@
+"use strict";
 // The map: nodes and lines in WebGL, names of communities above them, what is faded and what is not.
 
 // Ten colours that stay apart for colour-blind eyes (after Paul Tol); more communities get lighter and darker shades.

@@ -1,3 +1,4 @@
+"use strict";
 // What is known, as arrays, and when each fact is told. Reads the data of the page; touches nothing else.
 
 const data = JSON.parse(document.getElementById("data").textContent);

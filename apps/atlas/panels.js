@@ -1,3 +1,4 @@
+"use strict";
 // What stands beside the map. All stored text goes in as text, never as markup.
 
 /** An element with properties, and children that are elements or text. */

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -13,21 +13,21 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from apps.configuration import Place
 from apps.mcp.server import Address, OneToken, allowed_names, http_server, listening, make_server
-from apps.transfer_commands import atlas_page, atlas_policy
 from recall.atlas import atlas_data
 from slowwave.common.errors import NoStoreYet, SlowwaveError
 
 from . import asking, deciding
-from .access import API, MCP, Access, LoginCodes, Tokens, Values
+from .access import API, MCP, POLICY, Access, LoginCodes, Tokens, Values
 from .site import FOLDER, Handler, Site, documents, pages, problem_document
 
-FRAMED = "; frame-ancestors 'self'"
+ATLAS = FOLDER.parent / "atlas"
+FRAMED = POLICY.replace("frame-ancestors 'none'", "frame-ancestors 'self'")
 
 
 def atlas(site: Site, request: Request, values: Values) -> Response:
@@ -35,16 +35,17 @@ def atlas(site: Site, request: Request, values: Values) -> Response:
     return site.page(request, "atlas.html", counts=asking.counts(site))
 
 
-def atlas_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
-    """What the atlas draws."""
-    place = site.place
-    return atlas_data(place.store(), datetime.now(UTC), None, place.settings.recall.aspects)
-
-
 def atlas_map(site: Site, request: Request, values: Values) -> Response:
-    """The map of this moment, as `slowwave atlas` writes it; it runs under a policy of its own."""
-    page = atlas_page(atlas_as_json(site, request, values))
-    return HTMLResponse(page, headers={"Content-Security-Policy": atlas_policy() + FRAMED})
+    """The map of this moment, for a frame of the page around it."""
+    place = site.place
+    return drawn(site, request, atlas_data(place.store(), datetime.now(UTC), None, place.settings.recall.aspects))
+
+
+def drawn(site: Site, request: Request, data: Mapping[str, Any]) -> Response:
+    """The map of these data; stored text in it is JSON without markup signs."""
+    page = site.page(request, "map.html", data=data)
+    page.headers["Content-Security-Policy"] = FRAMED
+    return page
 
 
 PAGES: Sequence[tuple[str, str, Handler]] = (
@@ -78,7 +79,6 @@ DOCUMENTS: Sequence[tuple[str, str, Handler]] = (
     ("GET", "/api/review/{id}", deciding.proposal_as_json),
     ("POST", "/api/review/{id}/{choice}", deciding.decide_as_json),
     ("GET", "/api/costs", asking.costs_as_json),
-    ("GET", "/api/atlas", atlas_as_json),
 )
 
 
@@ -106,6 +106,7 @@ def make_app(
         routes=[
             *_routes(PAGES, lambda handler: pages(site, handler)),
             *_routes(DOCUMENTS, lambda handler: documents(site, handler)),
+            Mount("/static/atlas", StaticFiles(directory=ATLAS)),
             Mount("/static", StaticFiles(directory=FOLDER / "static"), name="static"),
             Route(MCP, agents),
         ],

@@ -87,7 +87,7 @@ def test_every_flow_refuses_a_namespace_that_leads_elsewhere(
 @pytest.mark.parametrize(
     "command",
     [("recall", "boats"), ("facts", "Marta"), ("why", "f_1"), ("ingest", ""), ("import", EXPORT), ("mcp",), ("runs",),
-     ("observe", "Marta", "It is so.", "--create", "--type", "person"), ("atlas", "a.html"), ("doctor",),
+     ("observe", "Marta", "It is so.", "--create", "--type", "person"), ("doctor",),
      ("undo", "x")],
 )  # fmt: skip
 def test_every_command_refuses_a_namespace_that_leads_elsewhere(

@@ -1,14 +1,10 @@
-"""The atlas: exactly what the store knows, bounded, in one file that loads nothing and that no stored text breaks."""
+"""The atlas: exactly what the store knows, bounded, drawn by scripts that load nothing."""
 
 from __future__ import annotations
 
-import json
 import re
-from base64 import b64encode
 from datetime import datetime, timedelta
 from hashlib import sha256
-from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +12,8 @@ import polars as pl
 import pytest
 from conftest import EPOCH, TINY
 from stores import entity
-from test_cli import (
-    Run,
-    run,  # noqa: F401 (a fixture)
-)
 
-from apps.transfer_commands import FOLDER, LIBRARIES, as_inert_json, atlas_page
+from apps.serve.app import ATLAS
 from recall.atlas import AtlasLimits, atlas_data
 from recall.overview import stats
 from slowwave.common import frames
@@ -269,71 +261,16 @@ def test_communities_lie_apart_from_each_other_and_nothing_lies_on_top() -> None
     assert np.hypot(*places[-1]) > np.hypot(*places[:-1].T).max(), "what is related to nothing lies around the rest"
 
 
-# The page
+# What the page runs
 
 
-class Parts(HTMLParser):
-    """What a page is made of: elements with their properties, and the text of each script and style."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[tuple[str, str | None, str]] = []
-        self._open: tuple[str, str | None] | None = None
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        self._open = (tag, dict(attrs).get("type")) if tag in ("script", "style", "title") else None
-
-    def handle_data(self, data: str) -> None:
-        if self._open:
-            self.texts.append((*self._open, data))
-            self._open = None
-
-
-def test_stored_text_cannot_break_out_of_its_place(told: dict[str, Any]) -> None:
-    page = atlas_page({**told, "namespace": HOSTILE})
-    parts = Parts(page)
-    assert "<script>window.broken" not in page
-    assert "\u2028" not in as_inert_json([HOSTILE])
-    (inert,) = [text for tag, kind, text in parts.texts if tag == "script" and kind == "application/json"]
-    assert not set("<>&") & set(inert)
-    assert json.loads(inert) == json.loads(json.dumps({**told, "namespace": HOSTILE}))
-    assert [tag for tag, _ in parts.elements].count("script") == 4
-    assert not [tag for tag, _ in parts.elements if tag == "img"]
-
-
-def test_the_page_loads_nothing_and_runs_only_what_it_carries(told: dict[str, Any]) -> None:
-    parts = Parts(atlas_page(told))
-    loading = {
-        (tag, name) for tag, own in parts.elements for name in own if name in ("src", "srcset", "href", "action")
-    }
-    assert loading == {("link", "href")}
-    assert [own["href"] for tag, own in parts.elements if tag == "link"] == ["data:,"]
-    handlers = [name for _, own in parts.elements for name in own if name.startswith("on") or name == "style"]
-    assert not handlers
-    (policy,) = [
-        own["content"] or "" for tag, own in parts.elements if own.get("http-equiv") == "Content-Security-Policy"
-    ]
-    allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
-    assert allowed["default-src"] == "'none'"
-    assert set(allowed) == {"default-src", "script-src", "style-src", "img-src", "base-uri", "form-action"}
-    carried = [(tag, text) for tag, kind, text in parts.texts if tag != "title" and kind != "application/json"]
-    for group, tag in (("script-src", "script"), ("style-src", "style")):
-        marks = [
-            f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for kind, text in carried if kind == tag
-        ]
-        assert allowed[group].split() == marks
-
-
-def test_the_bundled_libraries_are_those_that_the_list_names(told: dict[str, Any]) -> None:
-    listed = (FOLDER / "vendor" / "README.md").read_text(encoding="utf-8")
-    page = atlas_page(told)
-    for name in LIBRARIES:
-        assert sha256((FOLDER / name).read_bytes()).hexdigest() in listed
-        licence = (FOLDER / "vendor" / f"{Path(name).name.split('.')[0]}.LICENSE.txt").read_text(encoding="utf-8")
-        assert licence.strip() in page, "a page carries the library, so it carries the licence"
+def test_the_bundled_libraries_are_those_that_the_list_names() -> None:
+    listed = (ATLAS / "vendor" / "README.md").read_text(encoding="utf-8")
+    libraries = [*ATLAS.glob("vendor/*.js")]
+    assert len(libraries) == 2
+    for library in libraries:
+        assert sha256(library.read_bytes()).hexdigest() in listed
+        assert library.with_name(f"{library.name.split('.')[0]}.LICENSE.txt").exists()
 
 
 FORBIDDEN = re.compile(
@@ -342,21 +279,6 @@ FORBIDDEN = re.compile(
 
 
 def test_our_own_scripts_set_no_markup_and_ask_no_network() -> None:
-    for script in FOLDER.glob("*.js"):
+    for script in ATLAS.glob("*.js"):
         text = script.read_text(encoding="utf-8")
         assert not FORBIDDEN.search(text)
-
-
-# The command
-
-
-def test_the_command_writes_the_page_and_says_what_is_in_it(run: Run, memory: Store, tmp_path: Path) -> None:  # noqa: F811
-    page = tmp_path / "my memory.html"
-    document = run("atlas", page, "--limit", 3, "--store", memory.uri, "--json").json
-    assert document["path"] == str(page)
-    assert document["bytes"] == page.stat().st_size
-    assert (document["entities"], document["communities"], document["left_out"]["entities"]) == (3, 2, 2)
-    told = run("atlas", "--store", memory.uri)
-    assert told.code == 0
-    assert "atlas.html" in told.out
-    assert "entities: 5, facts: 9" in told.out

@@ -21,7 +21,6 @@ from talk import CLAUDE, NOW, learn, said, texts_of, written
 
 from apps.configuration import Place
 from apps.mcp.server import make_server
-from apps.transfer_commands import atlas_page
 from inference.secrets import clean_error, without_secrets
 from recall.atlas import atlas_data
 from slowwave.common.errors import SlowwaveError, UnusableInput
@@ -137,7 +136,7 @@ def read_back(store: Path, planted: Planted) -> list[str]:
         found = memory.recall(planted.plant("aws_key", "a question"), 50, now=NOW)
         known = [str(memory.entities(500)), str(memory.communities(now=NOW)), str(memory.facts_of("Marta"))]
         answers = [str(found.facts), *known]  # what was asked is told to whoever asked
-    answers.append(atlas_page(atlas_data(Store.open(str(store)), NOW)))
+    answers.append(json.dumps(atlas_data(Store.open(str(store)), NOW)))
     return [*answers, *asyncio.run(agent(store, planted))]
 
 

@@ -282,7 +282,7 @@ def test_after_it_no_answer_report_export_or_map_names_whoever_is_forgotten(
         assert any("tea" in each for each in told)  # what others said is there
     told += [json.dumps(api.requests)]
     assert len(api.requests) == 1
-    for command in (["report"], ["report", "--json"], ["atlas", str(tmp_path / "a.html")]):
+    for command in (["report"], ["report", "--json"]):
         result = CliRunner().invoke(app, [*command, "--store", store])
         assert result.exit_code == 0, result.output
         told += [result.output]
