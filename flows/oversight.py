@@ -37,16 +37,7 @@ from tasks.people.review import apply_verdicts
 from tasks.runtime.engine import flow
 from tasks.runtime.retrying import ONCE
 from tasks.runtime.runs import existing_run, new_run, recorded
-from tasks.transfer.reembedding import (
-    check_alone,
-    drop_staging,
-    fill_vectors,
-    has_links,
-    publish_vectors,
-    remarks_on,
-    stage_vectors,
-    texts_to_embed,
-)
+from tasks.transfer.reembedding import count_texts, fill_vectors, has_links, reembed_rows, remarks_on
 
 # Report: what in a memory wants a person's eye.
 
@@ -200,7 +191,7 @@ async def reembed(
 
     Args:
         embedder: The embedding model to turn to, provider/model.
-        settings: Batches, the gate, and how long old vectors are kept.
+        settings: The gate, links, and how long old vectors are kept.
     """
     run = existing_run("reembed", store, namespace, now, settings.retention)
     model = open_embedder(embedder).name
@@ -212,26 +203,21 @@ async def reembed(
     tally.remarks += remarks_on(run.embedder, model, dry_run=dry_run) if is_new else []
     parameters = {"embedder": embedder, "settings": settings.model_dump()}
     with recorded(run, tally, parameters, dry_run=dry_run) as run:
-        check_alone(run)
         if not is_new:
             filled = fill_vectors(run, dry_run=dry_run)
             tally.counts.update({f"{name}: vectors filled": number for name, number in filled.items()})
         elif dry_run:
-            texts, left = texts_to_embed(run, model)
-            tally.counts.update({RunCount.DIFFERENT_TEXTS: texts, RunCount.TEXTS_TO_EMBED: left})
+            tally.counts[RunCount.DIFFERENT_TEXTS] += count_texts(run)
         else:
-            embedded = await stage_vectors(run, model, settings)
             frozen = freeze_probes(run, settings.gate)
-            rows, late = publish_vectors(run, model, settings)
+            rows, embedded = await reembed_rows(run, model)
             tally.counts.update({f"{name}: rows": number for name, number in rows.items()})
-            tally.counts[RunCount.TEXTS_EMBEDDED] += embedded + late
+            tally.counts[RunCount.TEXTS_EMBEDDED] += embedded
             tally.counts[RunCount.ROWS_REEMBEDDED] += sum(rows.values())
         after = replace(run, embedder=model) if rows else run
-        if rows:
-            drop_staging(after)
-            if has_links(after):
-                linking = settings.link.model_copy(update={"enabled": True})
-                tally.counts[RunCount.LINKS] += link_entities(after, linking)
+        if rows and has_links(after):
+            linking = settings.link.model_copy(update={"enabled": True})
+            tally.counts[RunCount.LINKS] += link_entities(after, linking)
     tally.gated(check_recall(after, frozen, settings.gate, [run.id]))
     if tally.state == "undone":
         tally.remarks = tally.remarks[:1]

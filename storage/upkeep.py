@@ -12,13 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
 from slowwave.common.errors import Refused
-from slowwave.common.text import digest
 from slowwave.lifecycle.erasure import VOCABULARY, with_words_of
 from slowwave.lifecycle.forgotten_names import NameMatcher
 
@@ -31,8 +28,8 @@ from .migrations import (
     missing_lookups,
     vector_index_is_due,
 )
-from .rows import ROW, exact_rows, id_filters, quoted
-from .snapshots import batches_of, numbered_rows, read_rows
+from .rows import exact_rows, id_filters, quoted
+from .snapshots import batches_of, read_rows
 from .tables import TABLES, Role, tables_of
 
 if TYPE_CHECKING:
@@ -324,79 +321,3 @@ def files_left(before: frozenset[str], after: frozenset[str]) -> list[str]:
     """Files with rows or indexes from before that are still there."""
     kept = (file for file in before & after if not file.startswith(_RESTING))
     return sorted(file for file in kept if any(part in file for part in _CONTENT))
-
-
-# Re-embedding: vectors of another model are staged beside the store, and published with all tables at once. They lie in
-# a table of their own, by the hash of the text that they stand for, outside the history of the namespace: a run that is
-# killed finds there what it had done, and a text that occurs in many rows is embedded once.
-
-
-KIND = "reembed"
-"""The kind of commits that put vectors of another model in the place of all vectors."""
-PREFIX = "_reembed_"
-_FEW = 64  # tables of a namespace beside those that slowwave declares
-
-Vectors = npt.NDArray[np.float32]
-
-
-class Staging:
-    """Vectors (hash of the text → vector) of one model that are not published yet; null where a text says nothing."""
-
-    def __init__(self, store: Store, model: str, dims: int) -> None:
-        fields = [pa.field("hash", pa.string(), nullable=False), pa.field("vector", pa.list_(pa.float32(), dims))]
-        name = _name(model, dims)
-        self._schema, self.dims = pa.schema(fields), dims
-        self._table: Table = store.db.create_table(name, schema=self._schema, exist_ok=True)
-        self._places: pl.DataFrame | None = None
-
-    def hashes(self) -> pl.Series:
-        """Of every text that is staged."""
-        return self._read()["hash"]
-
-    def add(self, hashes: Sequence[str], vectors: Vectors) -> None:
-        """Keep the vectors, (n, d) unit rows or zero, of texts that are not staged yet; they are on disk afterwards."""
-        is_empty = ~vectors.any(axis=1)
-        flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).ravel())
-        column = pa.FixedSizeListArray.from_arrays(flat, self.dims, mask=pa.array(is_empty))
-        self._table.add(pa.table([pa.array(hashes, pa.string()), column], schema=self._schema))
-        self._places = None
-
-    def vectors(self, hashes: pl.Series) -> pl.DataFrame:
-        """(hash, vector, is_staged) in the order of the hashes; null for a null hash and for what is not staged."""
-        wanted = hashes.rename("hash").to_frame()
-        places = wanted.drop_nulls().unique().join(self._read(), on="hash")[ROW].sort().to_list()
-        columns = ["hash", "vector"]
-        found = numbered_rows(self._table, places, columns) if places else read_rows(self._table, "false", columns)
-        once = found.unique("hash", keep="any").with_columns(is_staged=pl.lit(True))
-        both = wanted.join(once, on="hash", how="left", maintain_order="left")
-        return both.with_columns(pl.col("is_staged").fill_null(False))
-
-    def _read(self) -> pl.DataFrame:
-        """(hash, number) of all rows; kept until more are added."""
-        if self._places is None:
-            self._places = read_rows(self._table, None, ["hash", ROW]).unique("hash", keep="any")
-        return self._places
-
-
-def staged_hashes(store: Store, model: str, dims: int) -> pl.Series:
-    """Hashes of the texts that are staged; makes no table."""
-    if _name(model, dims) in _staged(store):
-        return Staging(store, model, dims).hashes()
-    return pl.Series("hash", [], dtype=pl.String)
-
-
-def drop_staged(store: Store, only: tuple[str, int] | None = None) -> int:
-    """Drop everything that is staged, or what is of `only` this (model, dims); returns how many tables that were."""
-    names = [name for name in _staged(store) if only is None or name == _name(*only)]
-    for name in names:
-        store.db.drop_table(name)
-    return len(names)
-
-
-def _name(model: str, dims: int) -> str:
-    return f"{PREFIX}{digest(model, dims, size=8)}"
-
-
-def _staged(store: Store) -> list[str]:
-    names = store.db.list_tables(limit=len(TABLES) + _FEW).tables
-    return [name for name in names if name.startswith(PREFIX)]

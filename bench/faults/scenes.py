@@ -190,7 +190,7 @@ def backfilled(place: Path) -> None:
 
 def reembedded(place: Path) -> None:
     """Every vector is of another model."""
-    settings = ReembedSettings.model_validate({"batch_size": 20, "gate": GATE})
+    settings = ReembedSettings.model_validate({"gate": GATE})
     model = f"model2vec/{place.parent / SMALLER}"
     asyncio.run(reembed(store=str(place), embedder=model, settings=settings, now=LATER))
 

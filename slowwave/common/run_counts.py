@@ -159,7 +159,6 @@ class RunCount(StrEnum):
     TEXTS_WITH_SECRETS = "texts with secrets taken out", "texts with secrets removed"
     DIFFERENT_TEXTS = "different texts"
     TEXTS_EMBEDDED = "texts embedded"
-    TEXTS_TO_EMBED = "texts to embed"
 
     ROWS_IMPORTED = "rows imported", "", IN_SHORT
     ROWS_REEMBEDDED = "rows re-embedded", "", IN_SHORT

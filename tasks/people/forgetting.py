@@ -28,7 +28,6 @@ from storage.tables import Role, tables_of
 from storage.upkeep import (
     LEDGER,
     TableErasure,
-    drop_staged,
     drop_versions,
     erase,
     files_left,
@@ -176,7 +175,6 @@ def forget(run: Run, subject: Subject) -> Report:
     tally = Counts(run.id)
     with recorded(run, tally, {"names": len(subject.names.listed)}):
         store = store_of(run)
-        drop_staged(store)  # vectors of what is forgotten may be among them
         files, versions = files_of(store), versions_of(store)
         report.rows_before = read_rows_naming(store, subject.names, only_newest=not subject.is_past).cells
         report.plan = _write(run, subject)

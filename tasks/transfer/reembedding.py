@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from inference.embedding import Embedder, open_embedder
 from slowwave.common.comparison.similarity import has_profile
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.errors import Refused
-from slowwave.common.settings import ReembedSettings
 from slowwave.common.text import as_json, digest
 from slowwave.facts.searched_texts import READ, message_texts, texts_of
 from storage.rows import column_names, empty_frame, quoted
@@ -21,12 +21,15 @@ from storage.snapshots import Reading, Snapshot, batches
 from storage.store import Store
 from storage.tables import TABLES, WITH_VECTORS
 from storage.transactions import Transaction
-from storage.upkeep import KIND, Staging, drop_staged, staged_hashes, write_anew
+from storage.upkeep import write_anew
 from tasks.ingest.candidate_rows import CONVERSATIONS
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import EMBEDS, LONGEST_WAIT_FOR_A_MODEL_S
-from tasks.runtime.runs import Run, alive_runs, existing_store, vector_column
+from tasks.runtime.runs import Run, existing_store, vector_column
 
+KIND = "reembed"
+"""The kind of commits that put vectors of another model in the place of all vectors."""
+_AT_ONCE = 2048  # texts
 PARTS = ("changes", "otherwise")
 HOLDING = " OR ".join(f"""{part} LIKE '%"vector"%'""" for part in PARTS)
 OTHERS = {"refusals": ("id", "subject_id", "excerpt", "vector"), "scorer_state": ("id", "text")}
@@ -114,8 +117,6 @@ def fill_vectors(run: Run, *, dry_run: bool = False) -> Mapping[str, int]:
     store, embedder = existing_store(run), open_embedder(run.embedder)
     snapshot = store.snapshot()
     store.embedding = (snapshot.embed_model, snapshot.dims)
-    if not dry_run:
-        drop_staged(store, store.embedding)  # a run that was killed after it had published left it
     found = _lacking(snapshot, embedder)
     if dry_run or not found:
         return {name: len(rows) for name, rows in found.items()}
@@ -146,83 +147,65 @@ def _lacking(reading: Reading, embedder: Embedder) -> dict[str, pl.DataFrame]:
     return found
 
 
-# Vectors of another model are staged, and published in one commit.
+# Vectors of another model, in memory by the hash of the text that they stand for, and published in one commit.
 
 
-def check_alone(run: Run) -> None:
-    """Raise `Refused` while another re-embedding of the namespace goes on: two would drop each other's work."""
-    if alive := alive_runs(existing_store(run), f"flow = 'reembed' AND id != {quoted(run.id)}"):
-        raise Refused(
-            f"The namespace is being re-embedded by {', '.join(alive)}.",
-            f"Wait until it has ended; if its machine is gone: slowwave runs {alive[0]} --end",
-        )
+def count_texts(run: Run) -> int:
+    """How many different texts have a vector; nothing is written."""
+    texts = Wording(existing_store(run).snapshot()).every()
+    return len({digest(text) for part in texts for text in part if text})
 
 
-def texts_to_embed(run: Run, model: str) -> tuple[int, int]:
-    """How many different texts have a vector, and how many of them are not staged; nothing is written."""
-    store, hashes = existing_store(run), set[str]()
-    for texts in Wording(store.snapshot()).every():
-        hashes.update(digest(text) for text in texts if text)
-    return len(hashes), len(hashes.difference(staged_hashes(store, model, open_embedder(model).dims)))
+class _NewVectors:
+    """Vectors of one model, of each text once."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder, self._places = embedder, dict[str, int]()
+        self._parts = [np.zeros((1, embedder.dims), np.float32)]  # where a text has none
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def add(self, texts: Iterable[str | None]) -> None:
+        """Embed what is new among the texts."""
+        fresh = {mark: text for text in texts if text and (mark := digest(text)) not in self._places}
+        self._places |= {mark: 1 + place for place, mark in enumerate(fresh, len(self._places))}
+        for start in range(0, len(fresh), _AT_ONCE):
+            self._parts.append(self._embedder.embed([*fresh.values()][start : start + _AT_ONCE]))
+
+    def of(self, hashes: pl.Series) -> pl.Series:
+        """The vectors of these hashes, in their order; null for a null one and for a text that says nothing."""
+        self._parts = [np.concatenate(self._parts)] if len(self._parts) > 1 else self._parts
+        return vector_column(self._parts[0][[self._places.get(mark, 0) for mark in hashes]])
 
 
-@task("stage vectors", about="{run.namespace}, {model}", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[EMBEDS])
-async def stage_vectors(run: Run, model: str, settings: ReembedSettings) -> int:
-    """Embed every text that is not staged yet, batch by batch, and count them; what is done stays done in any case."""
-    store, embedder = existing_store(run), open_embedder(model)
-    snapshot = store.snapshot()
-    total = sum(snapshot.count(name) for name in WITH_VECTORS)
-    stage, embedded, rows = _Staged(embedder, Staging(store, model, embedder.dims), settings.batch_size), 0, 0
-    for texts in Wording(snapshot).every():
-        embedded += stage.add(texts)
-        rows += len(texts)
-        await report_progress("rows embedded", min(rows, total), total)
-    return embedded
+@task("re-embed", about="{run.namespace}, {model}", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[EMBEDS])
+async def reembed_rows(run: Run, model: str) -> tuple[Mapping[str, int], int]:
+    """Put vectors of another model in the place of all vectors, in one commit; rows by table, and texts embedded.
 
-
-class _Staged:
-    """The staging area, which holds each text once."""
-
-    def __init__(self, embedder: Embedder, staging: Staging, size: int) -> None:
-        self._embedder, self._staging, self._size, self._done = embedder, staging, size, set(staging.hashes())
-
-    def add(self, texts: Iterable[str | None]) -> int:
-        """Embed what is new among the texts; returns how many."""
-        fresh = {mark: text for text in texts if text and (mark := digest(text)) not in self._done}
-        self._done.update(fresh)
-        for start in range(0, len(fresh), self._size):
-            marks = [*fresh][start : start + self._size]
-            self._staging.add(marks, self._embedder.embed([fresh[mark] for mark in marks]))
-        return len(fresh)
-
-    def add_all(self, reading: Reading) -> int:
-        """Embed all that is new in a state of the store."""
-        return sum(map(self.add, Wording(reading).every()))
-
-
-@task("publish vectors", about="{run.namespace}, {model}")
-def publish_vectors(run: Run, model: str, settings: ReembedSettings) -> tuple[Mapping[str, int], int]:
-    """Put the staged vectors in the place of the old ones, in one commit; rows by table, and texts embedded for it.
-
-    What was written since it was staged is embedded before the lease is taken, and the rest of it within. Raises
-    `StoreMismatch` where somebody else re-embedded the namespace meanwhile.
+    They are made before the lease is taken, and within it those of what was written since. Raises `StoreMismatch` where
+    somebody else re-embedded the namespace meanwhile.
     """
     embedder, store = open_embedder(model), existing_store(run)
-    store.embedding = (run.embedder, store.head.dims)
-    staging = Staging(store, embedder.name, embedder.dims)
-    stage = _Staged(embedder, staging, settings.batch_size)
-    embedded = stage.add_all(store.snapshot())
+    snapshot, vectors, rows = store.snapshot(), _NewVectors(embedder), 0
+    store.embedding = (run.embedder, snapshot.dims)
+    total = sum(snapshot.count(name) for name in WITH_VECTORS)
+    for texts in Wording(snapshot).every():
+        vectors.add(texts)
+        rows += len(texts)
+        await report_progress("rows embedded", min(rows, total), total)
     with store.commit(run.id, KIND, run.now) as tx:
-        embedded += stage.add_all(tx)
-        rows = _publish(run, store, tx, staging, embedder)
-    return rows, embedded
+        if tx.is_overtaken(snapshot):
+            for texts in Wording(tx).every():
+                vectors.add(texts)
+        return _publish(run, store, tx, vectors, embedder), len(vectors)
 
 
-def _publish(run: Run, store: Store, tx: Transaction, staging: Staging, embedder: Embedder) -> Mapping[str, int]:
+def _publish(run: Run, store: Store, tx: Transaction, vectors: _NewVectors, embedder: Embedder) -> Mapping[str, int]:
     """Write all tables, and the decision."""
     head = tx.lease
     old = Snapshot(store.db, tx.versions, head.sequence, (head.embed_model, head.dims))
-    rows = _Writing(tx, old, staging, embedder).write()
+    rows = _Writing(tx, old, vectors, embedder).write()
     measures = {
         "from": head.embed_model,
         "to": embedder.name,
@@ -236,10 +219,10 @@ def _publish(run: Run, store: Store, tx: Transaction, staging: Staging, embedder
 
 
 class _Writing:
-    """The new rows of every table that holds vectors, from the old ones and from what is staged."""
+    """The new rows of every table that holds vectors, from the old ones and the new vectors."""
 
-    def __init__(self, tx: Transaction, old: Reading, staging: Staging, embedder: Embedder) -> None:
-        self._tx, self._old, self._staging, self._embedder = tx, old, staging, embedder
+    def __init__(self, tx: Transaction, old: Reading, vectors: _NewVectors, embedder: Embedder) -> None:
+        self._tx, self._old, self._new, self._embedder = tx, old, vectors, embedder
         self._wording = Wording(old)
 
     def write(self) -> Mapping[str, int]:
@@ -258,19 +241,19 @@ class _Writing:
         tx.put_back("proposals", proposals)
         return {**rows, "conversation_state": len(talks), "proposals": len(proposals)}
 
-    def _vectors(self, texts: pl.Series) -> pl.DataFrame:
-        """(hash, vector) of texts, in their order."""
+    def _vectors(self, texts: pl.Series) -> tuple[pl.Series, pl.Series]:
+        """Hashes and vectors of texts, in their order."""
         marks = pl.Series("hash", [digest(text) if text else None for text in texts], dtype=pl.String)
-        return self._staging.vectors(marks)
+        return marks, self._new.of(marks)
 
     def _renewed(self, name: str, rows: pl.DataFrame) -> pl.DataFrame:
-        found = self._vectors(self._wording.of(name, rows))
-        renewed = rows.drop("vector", strict=False).with_columns(found["vector"])
+        marks, vectors = self._vectors(self._wording.of(name, rows))
+        renewed = rows.drop("vector", strict=False).with_columns(vectors)
         if "embed_model" in rows.columns:
             is_named = pl.col("embed_model").is_not_null() | pl.col("vector").is_not_null()
             return renewed.with_columns(embed_model=pl.when(is_named).then(pl.lit(self._embedder.name)))
         if "embed_text_hash" in rows.columns:
-            return renewed.with_columns(embed_text_hash=pl.coalesce(found["hash"], "embed_text_hash"))
+            return renewed.with_columns(embed_text_hash=pl.coalesce(marks, "embed_text_hash"))
         return renewed
 
     def _proposals(self) -> pl.DataFrame:
@@ -285,7 +268,7 @@ class _Writing:
         rows = list(self._wording.proposed(listed))
         if not rows:
             return changes
-        vectors = self._vectors(pl.Series("text", [text for _, text in rows], dtype=pl.String))["vector"]
+        _, vectors = self._vectors(pl.Series("text", [text for _, text in rows], dtype=pl.String))
         for (row, _), vector in zip(rows, vectors.to_list(), strict=True):
             row.pop("vector", None)
             row |= {"vector": vector} if vector is not None else {}
@@ -296,12 +279,6 @@ class _Writing:
 def has_links(run: Run) -> bool:
     """Whether entities are linked that are alike."""
     return bool(existing_store(run).snapshot().count("entity_links"))
-
-
-@task("drop staged vectors")
-def drop_staging(run: Run) -> None:
-    """Once they are published."""
-    drop_staged(existing_store(run))
 
 
 def remarks_on(old: str, new: str, *, dry_run: bool) -> list[str]:

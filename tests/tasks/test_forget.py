@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -32,7 +31,7 @@ from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.tables import TABLES, Role, tables_of
 from storage.undo import undo
-from storage.upkeep import Staging, files_left, read_rows_naming
+from storage.upkeep import files_left, read_rows_naming
 from tasks.entities.derived import refresh_profiles
 from tasks.people.forgetting import Report, find_subject, forget, preview
 from tasks.runtime.runs import existing_run
@@ -115,7 +114,6 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
     answers += ['{"search_terms":"\\"Quint\\" hobby"}', r'{"search_terms":"hobby\n\u005aorblax"}']
     call = {"id": ["l1", "l2", "l3", "l4", "l5"], "response": answers, "model": ["m"] * 5}
     store.append("llm_calls", pl.DataFrame(call), NOW)
-    Staging(store, "test/other", 4).add(["tea"], np.full((1, 4), 0.5, np.float32))
     asked = pl.DataFrame({"id": ["q1", "q2"], "query": [f"what of {NAME.lower()}?", "tea?"]})
     store.append("recalled_queries", asked, NOW)
     seen = facts["id"].to_list()

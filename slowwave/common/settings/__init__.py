@@ -163,9 +163,6 @@ class FleetSettings(FleetWidth):
 class ReembedSettings(WritingSettings):
     """How a memory turns to another embedding model (`slowwave reembed`)."""
 
-    batch_size: Number = Field(
-        2048, description="Texts that are embedded and kept together; a kill loses one such batch."
-    )
     gate: NightGateSettings = NightGateSettings.as_field(
         "The same questions on old and on new vectors; where recall fell, the run is undone."
     )
