@@ -90,7 +90,7 @@ def init(
     graph = typer.confirm("Build a knowledge graph from the conversations?", default=True) if graph is None else graph
     model = ask_who_reads() if model is None else model
     if owner is None and is_interactive:
-        owner = typer.prompt("Name of the person who speaks as `user` (empty: learned from the messages)", default="")
+        owner = typer.prompt("Name of the person who speaks as `user` (empty: a model learns it)", default="")
     path = write_settings(graph, model, force, owner or "")
     yield {"written": str(path)}
     yield f"Wrote {path}. Next: slowwave ingest PATH"

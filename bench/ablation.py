@@ -108,7 +108,6 @@ FAMILIES = (
     Family(
         "names in sentences", {"slowwave.reading.extraction.names:spot": _nothing([])}, rows="S2-02", at_ingest=True
     ),
-    Family("introductions", {"tasks.ingest.identities:introductions": _nothing([])}, at_ingest=True),
     Family(
         "times in questions",
         {"recall.recaller:period_of": _nothing(None)},

@@ -35,8 +35,6 @@ from slowwave.reading.extraction.roster import (
     NAMESPACE,
     UNNAMED,
     Owner,
-    introductions,
-    is_nameless_row,
     mentioned_names,
     owner_id,
     owner_of,
@@ -79,14 +77,12 @@ class Roster:
 
 
 def read_roster(reading: Reading, messages: pl.DataFrame, settings: IngestSettings) -> Roster:
-    """The owners of these messages: as stored, as set, and as they introduce themselves."""
+    """The owners of these messages: as stored, and as set."""
     owners = owners_of(reading, messages)
     named = Roster(owners)
     if settings.owner and not owners[NAMESPACE].is_named:
         named = named.after([(NAMESPACE, settings.owner)])
-    spoken = messages.filter(is_nameless_row(), ~pl.col("has_injection").fill_null(False)).sort("occurred_at", "id")
-    texts = spoken.select(pl.col("scope").fill_null("global"), "content").iter_rows()
-    return named.after((scope, name) for scope, text in texts for name in introductions(text or ""))
+    return named
 
 
 def owners_of(reading: Reading, messages: pl.DataFrame) -> dict[str, Owner]:

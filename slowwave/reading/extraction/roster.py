@@ -12,11 +12,8 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from slowwave.common.lexicon import words_of
 from slowwave.common.records import RosterEntry, Turn
-from slowwave.common.text import normalise_name, row_id, strip_code, word_set
-
-from .names import is_usable, may_be_a_name, type_of
+from slowwave.common.text import normalise_name, row_id, word_set
 
 UNNAMED = "Owner"
 """The shown name of an owner whose name is unknown."""
@@ -161,91 +158,3 @@ def roster(
         named.add(name)
         entries.append(entry)
     return tuple(replace(entry, number=number) for number, entry in enumerate(entries, 1))
-
-
-# Self-introductions of the writer of a text, in English, Spanish and German. A wrong name would join two people, so a
-# doubtful name is not taken: "I'm Swiss", "I'm Team Lead", "call me later".
-
-
-_PARTICLE = r"(?:de|da|do|dos|del|di|la|van|von|der|den|bin|al|el)"
-_WORD = r"[^\W\d_a-zß-ÿ][\w'’-]*\w\.?"
-_TITLE = r"(?:(?:Dr|Prof|Mr|Mrs|Ms|Herr|Frau)\.?\s+)?"
-_NAME_AT = re.compile(rf"{_TITLE}(?P<name>{_WORD}(?:\s(?:{_PARTICLE}\s){{0,2}}{_WORD}){{0,3}})")
-_SMALL_AT = re.compile(r"(?P<name>[^\W\d_]{3,20}(?:\s[^\W\d_]{3,20})?)(?=\s*(?:[.,;!)]|$)|\s(?:and|but|y|pero|und)\b)")
-# Words before the name of the writer. After the sure ones the name may be in lower case.
-_INTRODUCES = re.compile(
-    r"(?P<sure>\b(?:my\s(?:full\s|real\s|first\s)?name(?:\sis|['’]s)|me\sllamo|mi\snombre\ses|ich\shei(?:ß|ss)e"
-    r"|mein\sname\sist)\s)"
-    r"|\b(?:i['’]m|i\sam|soy|the\sname(?:['’]s|\sis)|call\sme|everyone\scalls\sme|puedes\sllamarme|nenn\smich)\s",
-    re.IGNORECASE,
-)
-_GOES_ON = re.compile(r"\s*(?:[.,;:!)\n–—]|-\s|$)|\s(?:and|from|by|here|but|with|y|und)\b")
-_OWNED = re.compile(r"['’]s?\b|\s(?:and|&)\s[A-ZÀ-Þ][\w-]+['’]s\b")
-_UNREAL = re.compile(
-    r"\b(?:pretend\w*|imagin\w+|suppos\w+|if|wish\w*|character|role-?play\w*|in\sthe\s(?:game|story|play|book|film)"
-    r"|no\slonger|used\sto|wenn|say(?:s|ing)?|said|claim\w*|writes?|wrote|goes|starts?\swith|dijo|dice|sagte?|example)\b"
-    r"|\b(?:not|never|nunca|nicht|don['’]t|do\snot|isn['’]t)\s[^,;]*$",
-    re.IGNORECASE,
-)
-_ALSO_NAMES = word_set("april may june august will mark grace joy hope rose")
-_NO_NAME = word_set(words_of("no_persons_names"))
-_QUOTED = re.compile(r"\"[^\"\n]{0,300}\"|[“„][^“”\n]{0,300}[“”]|«[^»\n]{0,300}»|(?<!\w)'[^'\n]{2,300}'(?!\w)")
-_BY_ANOTHER = re.compile(
-    r"^(?:(?:On|El|Am)\s.{5,200}\s(?:wrote|escribió|schrieb).{0,80}:|-{3,}\s?(?:Original|Forwarded).*"
-    r"|.*\b(?:e?-?mails?|letters?|messages?|notes?|drafts?|posts?|bio|template|scripts?|translate|rewrite|correo|carta)\b"
-    r"[^\n:]*:(?=\s))",
-    re.MULTILINE | re.IGNORECASE,
-)
-"""A line after which the text may be by another person."""
-_SENTENCE_START = re.compile(r"[.!?\n](?:\s|$)")
-MAX_CHARS = 20_000
-_SPACES, _BLANKS = re.compile(r"[ \t]{2,}"), re.compile(r"\s*\n\s*")
-_LOOK_BACK = 200
-
-
-def introductions(text: str) -> list[str]:
-    """The names that the writer of a text gives as their own, in order, each once; doubtful ones are left out.
-
-    "hi, I'm Ilse Brandt", "my name is ilse", "call me Ilse". Quotations do not count.
-    """
-    own = _own_words(text[:MAX_CHARS])
-    found = (_name_after(own, sign) for sign in _INTRODUCES.finditer(own) if not _is_unreal(own, sign.start()))
-    names = dict.fromkeys(" ".join(name.split()).rstrip(".,") for name in found)
-    return [name for name in names if is_usable(name)]
-
-
-def _own_words(text: str) -> str:
-    """The text without code, quotations and the message that it replies to."""
-    # Long runs of blanks cost the patterns below quadratic time.
-    bare = _BLANKS.sub("\n", _SPACES.sub(" ", strip_code(text)))
-    if found := _BY_ANOTHER.search(bare):
-        bare = bare[: found.start()]
-    lines = [line for line in bare.split("\n") if not line.lstrip().startswith(">")]
-    return _QUOTED.sub('""', "\n".join(lines))
-
-
-def _is_unreal(text: str, at: int) -> bool:
-    """Whether the sentence up to there supposes, denies or quotes."""
-    return bool(_UNREAL.search(_SENTENCE_START.split(text[max(at - _LOOK_BACK, 0) : at])[-1]))
-
-
-def _name_after(text: str, sign: re.Match[str]) -> str:
-    """The name that begins after these words; empty if the words after it exclude a name."""
-    at, is_sure = sign.end(), bool(sign["sure"])
-    if (found := _NAME_AT.match(text, at)) and not _OWNED.match(text, found.end()):
-        is_name = (is_sure or _GOES_ON.match(text, found.end())) and _is_name(found["name"], sure=is_sure)
-        return found["name"] if is_name else ""
-    small = _SMALL_AT.match(text, at) if is_sure else None
-    return small["name"].title() if small and _is_name(small["name"]) else ""
-
-
-def _is_name(name: str, *, sure: bool = False) -> bool:
-    """Whether all words may be parts of a person's name: no role, nationality, condition, tool or activity."""
-    words = [word.strip(".").lower() for word in name.split() if not re.fullmatch(_PARTICLE, word)]
-    return not name.isupper() and all(
-        word not in _NO_NAME
-        and (may_be_a_name(word) or (sure and word in _ALSO_NAMES))
-        and type_of(word, "") not in ("tool", "language")
-        and (sure or not (word.endswith("ing") and len(word) > 5))
-        for word in words[: 1 if sure else None]
-    )
