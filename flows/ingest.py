@@ -45,7 +45,7 @@ from tasks.ingest.reading import find_new_sources, look_at, read_intakes
 from tasks.ingest.sessions import summarise_sessions
 from tasks.nightly.fact_reconciliation import reconcile
 from tasks.nightly.groups import note_due, refreshed_aspects
-from tasks.nightly.open_questions import propose_overrides
+from tasks.nightly.overrides import propose_overrides
 from tasks.orchestration.phases import asking, tidy
 from tasks.orchestration.tallies import IngestTally, publish_summary
 from tasks.runtime.engine import INGESTED, announce, flow, log, report_progress

@@ -20,9 +20,9 @@ from tasks.entities.derived import refresh_profiles
 from tasks.entities.retirement import clear_stale_flags
 from tasks.ingest.artifacts import link_artifacts
 from tasks.nightly.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
-from tasks.nightly.fact_reconciliation import asks_model, reconcile
+from tasks.nightly.fact_reconciliation import reconcile
 from tasks.nightly.groups import refresh_communities, refreshed_aspects
-from tasks.nightly.open_questions import MERGE, propose_pairs, withdraw_overtaken
+from tasks.nightly.overrides import withdraw_overtaken
 from tasks.nightly.scoring_and_pruning import (
     count_usage,
     fade_links,
@@ -76,7 +76,7 @@ async def consolidate(
             llm = settings.llm.model_copy(update={"concurrency": settings.cluster_concurrency})
             async with asking(run, tally, llm, "consolidate") as language:
                 if not dry_run:
-                    withdraw_overtaken(run, MERGE)
+                    withdraw_overtaken(run, "merge")
                 found = await reconcile(
                     merging, settings, language, since=since, scope=scope, mode=mode, dry_run=dry_run
                 )
@@ -84,8 +84,6 @@ async def consolidate(
                 if artifacts:
                     tally.took(link_artifacts(merging, settings, dry_run=dry_run))
             if not dry_run:
-                if not asks_model(settings, language):
-                    propose_pairs(run, settings, scope=scope)
                 tally.counts[RunCount.FLAGS_CLEARED] += clear_stale_flags(run)
                 tally.counts[RunCount.PROFILES_RENEWED] += refresh_profiles(run)
             finish(run, tally)

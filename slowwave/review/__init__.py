@@ -2,7 +2,7 @@
 
 - `proposals`: changes that wait, and the decisions on them
 - `changes`: rows before and after, and how a person reads them: title, reason, sentences
-- `open_questions`: pairs and changes that no rule may decide
+- `overrides`: changes that rank alone prevented
 - `split_suggestions`: which entities have too many observations, and into which topics could they be split?
 - `split_plan`: which observation goes to which new entity, and what is wrong with such a plan?
 - `report`: what in a memory needs a person's eye

@@ -14,7 +14,6 @@ from slowwave.common.run_counts import FACT_COUNTS, RunCount
 from slowwave.lifecycle.probes import GateVerdict
 from slowwave.lifecycle.pruning_and_eviction import quoted_messages
 from slowwave.reading.ingestion.conversations import FUTURE
-from slowwave.review.changes import in_quotes
 from tasks.ingest.admission import Admitted
 from tasks.ingest.application import Applied
 from tasks.ingest.extraction import Extracted
@@ -69,9 +68,8 @@ class Tally(Counts):
     """Whether the run changed what is remembered."""
 
     def proposed(self, titles: Sequence[str]) -> None:
-        """Changes that the run left for a person to decide; a pair with a proposal is listed once."""
+        """Changes that the run left for a person to decide."""
         self.counts[RunCount.CHANGES_PROPOSED] += len(titles)
-        self.decisions = [each for each in self.decisions if not any(_asks_about(title, each) for title in titles)]
         self.decisions += [DecisionSummary("propose", title, "It waits for a person.") for title in titles]
 
     def failed(self, phase: str, error: str) -> None:
@@ -236,12 +234,6 @@ def _sentence(issue: ReadIssue) -> str:
     times = f" {issue.count} times" if issue.count > 1 else ""
     where = f", line {issue.line}" if issue.line and issue.count == 1 else ""
     return f"{issue.path}{where}: {issue.reason}{times}{lines}"
-
-
-def _asks_about(title: str, decision: DecisionSummary) -> bool:
-    """Whether the pair that waits is the one that a proposal of this title is about."""
-    sides = (decision.statement, *decision.others)
-    return decision.action == "wait" and all(in_quotes(side) in title for side in sides)
 
 
 WORST = ("completed", "incomplete", "stopped")

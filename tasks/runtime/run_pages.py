@@ -76,7 +76,7 @@ def decisions_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[Decisio
         DecisionSummary(
             "wait",
             statements.get(a, a),
-            f"Rules cannot tell ({guard}); a model or a person can.",
+            f"Rules cannot tell ({guard}); a model can.",
             (statements.get(b, b),),
         )
         for a, b, guard in waiting.select("a_id", "b_id", "guard").iter_rows()

@@ -1,33 +1,21 @@
-"""Open questions: what the rules leave undecided is put to a person, as proposals (§6.2, §6.6).
+"""Overrides: changes that rank alone refused are put to a person, as proposals (§6.6).
 
-Pairs that a guard kept apart, where no model is asked; changes that rank alone refused. What waits already, or was
-rejected, is not proposed again; what the world has overtaken is withdrawn.
+What waits already, or was rejected, is not proposed again; what the world has overtaken is withdrawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import polars as pl
 
 from recall.proposals import proposals_by_id, stale_proposals
-from slowwave.common.settings import ApprovalSettings, ConsolidateSettings, IngestSettings
+from slowwave.common.settings import IngestSettings
 from slowwave.common.validity import live_sql
 from slowwave.review.changes import in_brief
-from slowwave.review.open_questions import (
-    ASKED_FROM,
-    OverrideRows,
-    RefusedChange,
-    apart,
-    open_pairs,
-    plan_open_pairs,
-    plan_overrides,
-    refused_by_rank,
-    titles_of_pairs,
-)
-from slowwave.review.proposals import ProposalNote, Proposing
-from storage.rows import quoted
+from slowwave.review.overrides import OverrideRows, RefusedChange, apart, plan_overrides, refused_by_rank
+from slowwave.review.proposals import Proposing
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.ingest.application import write_supersessions
@@ -36,41 +24,7 @@ from tasks.runtime.engine import task
 from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import decide_and_write, proposing, touched_by
 
-from .fact_reconciliation import OPEN_PAIRS, waiting_facts, write_plan
-
-MERGE, OVERRIDE = "merge", "override"
-
-
-@task("propose pairs")
-def propose_pairs(run: Run, settings: ConsolidateSettings, *, scope: str | None = None) -> int:
-    """Ask a person about the nearest pairs that a guard kept apart; one commit, or none. Returns how many.
-
-    A yes is the merge that a model's verdict would have made, a no keeps both apart for good (S1-13).
-    """
-    pairs, facts = _open_pairs(store_of(run).snapshot(), run, settings, scope)
-    if pairs.is_empty():
-        return 0
-
-    def write(tx: Transaction) -> None:
-        pairs, facts = _open_pairs(tx, run, settings, scope)
-        evidence = tx.by_ids("fact_evidence", facts["id"], key="fact_id")
-        aspects = tx.by_ids("fact_aspects", facts["id"], key="fact_id")
-        plan = plan_open_pairs(pairs, facts, evidence, aspects, run.now)
-        write_plan(tx, plan)
-
-    _propose(run, MERGE, settings.approval, titles_of_pairs(pairs, facts), write)
-    return len(pairs)
-
-
-def _open_pairs(
-    reading: Reading, run: Run, settings: ConsolidateSettings, scope: str | None
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The pairs to ask about, and the live facts that they are of."""
-    pairs = reading.frame("pair_decisions", f"{OPEN_PAIRS} AND cosine >= {ASKED_FROM}")
-    where = live_sql(run.now) if scope is None else f"{live_sql(run.now)} AND scope = {quoted(scope)}"
-    facts = reading.by_ids("facts", pl.concat([pairs["a_id"], pairs["b_id"]]).unique(), where=where)
-    chosen = open_pairs(pairs, facts, frozenset(waiting_facts(reading)), settings)
-    return chosen, facts.filter(pl.col("id").is_in(pl.concat([chosen["a_id"], chosen["b_id"]]).implode()))
+OVERRIDE = "override"
 
 
 @task("propose overrides")
@@ -84,17 +38,18 @@ def propose_overrides(run: Run, settings: IngestSettings) -> int:
     for part in apart(_refused(snapshot, run)):
         plan = _overruled(snapshot, run, part, settings)
         if plan.titles:
-            _propose(run, OVERRIDE, settings.approval, plan.titles, _writer(run, part, settings))
+            _propose(run, part, plan, settings)
         proposed += len(plan.titles)
     return proposed
 
 
-def _writer(run: Run, part: Sequence[RefusedChange], settings: IngestSettings) -> Callable[[Transaction], None]:
-    def write(tx: Transaction) -> None:
+def _propose(run: Run, part: Sequence[RefusedChange], plan: OverrideRows, settings: IngestSettings) -> None:
+    """One commit, in which all of these changes wait for a person."""
+    always = settings.approval.model_copy(update={"low_risk": "person"})
+    asking = proposing(run, Proposing(OVERRIDE, "all", approval=always, each=plan.titles))
+    with store_of(asking).commit(run.id, f"settle.{OVERRIDE}", run.now) as tx:
         plan = _overruled(tx, run, part, settings)
         write_supersessions(tx, plan.facts, plan.lineage, plan.decisions)
-
-    return write
 
 
 def _refused(reading: Reading, run: Run) -> list[RefusedChange]:
@@ -113,20 +68,6 @@ def _refused(reading: Reading, run: Run) -> list[RefusedChange]:
 def _overruled(reading: Reading, run: Run, part: Sequence[RefusedChange], settings: IngestSettings) -> OverrideRows:
     around = surroundings_of_facts(reading, [fact for each in part for fact in (each.loser, each.winner)])
     return plan_overrides(part, around, settings.revise, run.now)
-
-
-def _propose(
-    run: Run,
-    action: str,
-    approval: ApprovalSettings,
-    each: tuple[ProposalNote, ...],
-    write: Callable[[Transaction], None],
-) -> None:
-    """One commit, in which everything that `write` changes waits for a person."""
-    always = approval.model_copy(update={"low_risk": "person"})
-    asking = proposing(run, Proposing(action, "all", approval=always, each=each))
-    with store_of(asking).commit(run.id, f"settle.{action}", run.now) as tx:
-        write(tx)
 
 
 @task("withdraw overtaken proposals", about="{run.namespace}, {action}")
