@@ -1,6 +1,6 @@
 """OpenTelemetry: the spans of flows, tasks and runs, and where they go.
 
-Without `OTEL_EXPORTER_OTLP_ENDPOINT` or an `OTEL_…_EXPORTER` nothing is imported and nothing is measured. A program
+Without `OTEL_EXPORTER_OTLP_ENDPOINT`, or that of one signal, nothing is imported and nothing is measured. A program
 that has set up OpenTelemetry itself keeps what it has, and hears of us.
 """
 
@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from slowwave.common import __version__
@@ -111,99 +109,60 @@ def _count(flow: str, state: str, counts: Mapping[str, int]) -> None:
         count("slowwave.facts.retired", retired(counts), "{fact}", "Facts that no longer hold or moved away", which)
 
 
-# Export: to a collector over OTLP, or to standard error.
+# Export to a collector, over OTLP.
 
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 TIMEOUT_S = 3.0  # for a collector that does not answer: nobody should wait ten seconds for a recall to end
-KINDS = ("none", "console", "otlp")
 
 log = logging.getLogger("slowwave")
 _done: list[bool] = []
 
 
-def wanted(environ: Mapping[str, str]) -> dict[str, str]:
-    """The exporter of each signal that the environment asks for: otlp or console; empty for none."""
+def wanted(environ: Mapping[str, str]) -> set[str]:
+    """The signals for which the environment names a collector: TRACES, METRICS."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-        return {}
-    found = {}
-    for signal in ("TRACES", "METRICS"):
-        goes = ENDPOINT in environ or f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT" in environ
-        kind = environ.get(f"OTEL_{signal}_EXPORTER", "").strip().lower() or ("otlp" if goes else "none")
-        if kind != "none":
-            found[signal] = kind
-    return found
+        return set()
+    return {
+        signal
+        for signal in ("TRACES", "METRICS")
+        if (ENDPOINT in environ or f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT" in environ)
+        and environ.get(f"OTEL_{signal}_EXPORTER", "").strip().lower() != "none"
+    }
 
 
 def start_telemetry(environ: Mapping[str, str]) -> bool:
     """Set OpenTelemetry up once, if the environment asks for it; whether it is set up."""
-    if _done:
-        return _done[0]
-    exporters = wanted(environ)
-    _done.append(bool(exporters) and _can_be_met(exporters, environ) and _start(exporters, environ))
+    if not _done:
+        signals = wanted(environ)
+        _done.append(bool(signals) and _start(signals, environ))
     return _done[0]
 
 
-def _can_be_met(exporters: Mapping[str, str], environ: Mapping[str, str]) -> bool:
-    unknown = sorted({kind for kind in exporters.values() if kind not in KINDS})
-    protocol = environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
-    if unknown:
-        log.warning("No telemetry: there is no exporter %s; use otlp, console or none.", ", ".join(unknown))
-    elif "otlp" in exporters.values() and protocol != "http/protobuf":
-        log.warning("No telemetry: OTEL_EXPORTER_OTLP_PROTOCOL=%s; only http/protobuf is spoken.", protocol)
-    else:
-        return True
-    return False
-
-
-def _start(exporters: Mapping[str, str], environ: Mapping[str, str]) -> bool:
+def _start(signals: Collection[str], environ: Mapping[str, str]) -> bool:
     try:
         from opentelemetry import metrics, trace
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.metrics import MeterProvider
         from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
-
-        spans, measures = (_exporter(signal, exporters, environ) for signal in ("TRACES", "METRICS"))
     except ImportError:
         log.warning("No telemetry: it needs the extra `otel`: pip install 'slowwave[otel]'.")
         return False
     logging.getLogger("opentelemetry").setLevel(logging.ERROR)  # of a collector that is away one line is enough
     named = {"service.name": environ.get("OTEL_SERVICE_NAME") or "slowwave", "service.version": __version__}
     resource = Resource.create(named)
-    if spans is not None and isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+    timeout = None if "OTEL_EXPORTER_OTLP_TIMEOUT" in environ else TIMEOUT_S
+    if "TRACES" in signals and isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         provider = TracerProvider(resource=resource)
-        provider.add_span_processor(without_words(spans))
+        provider.add_span_processor(without_words(OTLPSpanExporter(timeout=timeout)))
         trace.set_tracer_provider(provider)
-    if measures is not None and not isinstance(metrics.get_meter_provider(), MeterProvider):
-        metrics.set_meter_provider(MeterProvider([PeriodicExportingMetricReader(measures)], resource=resource))
+    if "METRICS" in signals and not isinstance(metrics.get_meter_provider(), MeterProvider):
+        reader = PeriodicExportingMetricReader(OTLPMetricExporter(timeout=timeout))
+        metrics.set_meter_provider(MeterProvider([reader], resource=resource))
     return True
-
-
-_EXPORTERS = {
-    "TRACES": ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "OTLPSpanExporter"),
-    "METRICS": ("opentelemetry.exporter.otlp.proto.http.metric_exporter", "OTLPMetricExporter"),
-}
-_CONSOLE = {
-    "TRACES": ("opentelemetry.sdk.trace.export", "ConsoleSpanExporter"),
-    "METRICS": ("opentelemetry.sdk.metrics.export", "ConsoleMetricExporter"),
-}
-
-
-def _exporter(signal: str, exporters: Mapping[str, str], environ: Mapping[str, str]) -> Any:
-    """What exports a signal; None where nobody wants it."""
-    if signal not in exporters:
-        return None
-    is_console = exporters[signal] == "console"
-    module, name = (_CONSOLE if is_console else _EXPORTERS)[signal]
-    made = getattr(import_module(module), name)
-    return made(out=sys.stderr) if is_console else made(timeout=_timeout(environ, signal))
-
-
-def _timeout(environ: Mapping[str, str], signal: str) -> float:
-    """Seconds, as the environment says."""
-    named = environ.get(f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT") or environ.get("OTEL_EXPORTER_OTLP_TIMEOUT")
-    return float(named) if named else TIMEOUT_S
 
 
 def without_words(exporter: SpanExporter) -> SpanProcessor:
