@@ -1,8 +1,7 @@
 """Imports: what another memory system exported comes in as candidates, which become facts as those of messages (S3-07).
 
-The same file again imports nothing, and an item that is known imports nothing, whichever file names it. An item that
-says something else than before takes the place of what it said, and one that is over ends what it said; what its system
-has deleted since is not looked for.
+The same file again imports nothing, and an item that is known imports nothing, whichever file names it. An import is no
+synchronisation: what an item says now is a new candidate beside what it said before.
 """
 
 from __future__ import annotations
@@ -26,15 +25,13 @@ from slowwave.common.errors import UnusableInput
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import ExtractSettings, IngestSettings, Settings
 from slowwave.common.text import readable, row_id
-from slowwave.common.validity import is_live
 from slowwave.entities.entity_resolution import Resolution
-from slowwave.facts.revision.candidates import DIRECTIVES, build_candidates
+from slowwave.facts.revision.candidates import build_candidates
 from slowwave.integrations.foreign.audit import audit
 from slowwave.integrations.foreign.parsers import READS, read_export
 from slowwave.integrations.foreign.records import (
     ROLE,
     SCOPE,
-    VERSION,
     Adopted,
     Foreign,
     Skipped,
@@ -205,7 +202,6 @@ def _finish(run: Run, file: ForeignFile, settings: IngestSettings) -> None:
 
 
 _INJECTION = "injection"
-_FACT = ["id", "message_id", "status", "valid_from", "valid_to", "expired_at"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -243,17 +239,6 @@ def store_candidates(run: Run, part: ExportPart, settings: IngestSettings) -> Co
     )
 
 
-def _decide(run: Run, reading: Reading, part: ExportPart, settings: IngestSettings) -> BatchRows:
-    """The rows of what is new, which takes the place of what its items said before."""
-    fresh = part.new_messages(reading)
-    resolution = _resolved(run, reading, part.adopted, settings)
-    earlier = _earlier_facts(reading, fresh).filter(is_live(run.now)).select("id", "known_id")
-    since = pl.when(pl.col("id").is_in(earlier["id"].implode())).then(pl.max_horizontal("valid_from", "occurred_at"))
-    dated = fresh.with_columns(valid_from=pl.coalesce(since, "valid_from"))
-    found = _found(run, reading, part, dated, resolution, settings)
-    return replace(found, candidates=replace(found.candidates, directives=_directives(found.facts, earlier)))
-
-
 def _resolved(run: Run, reading: Reading, adopted: Adopted, settings: IngestSettings) -> Resolution:
     """Which entities the names mean, by rules alone; with the other names that nobody else has."""
     resolution = resolve_again(run, reading, adopted.mentions, settings.resolve, {})
@@ -272,10 +257,10 @@ def _resolved(run: Run, reading: Reading, adopted: Adopted, settings: IngestSett
     return replace(resolution, aliases=pl.concat([resolution.aliases, rows.select(resolution.aliases.columns)]))
 
 
-def _found(
-    run: Run, reading: Reading, part: ExportPart, fresh: pl.DataFrame, resolution: Resolution, settings: IngestSettings
-) -> BatchRows:
+def _decide(run: Run, reading: Reading, part: ExportPart, settings: IngestSettings) -> BatchRows:
     """The rows of what is new, candidates with their vectors."""
+    fresh = part.new_messages(reading)
+    resolution = _resolved(run, reading, part.adopted, settings)
     spoken = fresh.with_columns(
         occurred_at="valid_from", role=pl.lit(ROLE), speaker=pl.lit(part.source["format"]), scope=pl.lit(SCOPE),
         episode_id=pl.Series([episode_id(name) for name in fresh["conversation_id"]], dtype=pl.String),
@@ -329,27 +314,6 @@ def _refusals(messages: pl.DataFrame) -> pl.DataFrame:
         subject_kind=pl.lit("message"), gate=pl.lit(_INJECTION), teaches=pl.lit(False),
         excerpt=pl.col("content").str.slice(0, EXCERPT), vector="vector",
     )  # fmt: skip
-
-
-def _earlier_facts(reading: Reading, fresh: pl.DataFrame) -> pl.DataFrame:
-    """Messages of an item of an earlier export, by `id`, and the facts that it stated then, by `known_id`."""
-    items = fresh.filter(pl.col("key") != "").select("id", "key", "conversation_id")
-    columns = ["id", "message_id", "conversation_id"]
-    stored = reading.by_ids("messages", items["conversation_id"].unique(), columns, key="conversation_id")
-    parted = stored.select(
-        "conversation_id", message="id", key=pl.col("message_id").str.replace(rf"{VERSION}[0-9a-f]+$", "")
-    )
-    both = items.join(parted, on=["key", "conversation_id"], maintain_order="left")
-    facts = reading.by_ids("facts", both["message"].unique(), _FACT, key="message_id", where="status = 'active'")
-    return both.join(facts.rename({"message_id": "message", "id": "known_id"}), on="message")
-
-
-def _directives(facts: pl.DataFrame, earlier: pl.DataFrame) -> pl.DataFrame:
-    """DIRECTIVES: what an item says now takes the place of what it said before."""
-    open_ended = facts.filter(pl.col("valid_to").is_null()).select("message_id", candidate_id="id")
-    rows = open_ended.join(earlier, left_on="message_id", right_on="id")
-    directives = rows.with_columns(action=pl.lit("supersede"), reason=pl.lit("temporal_change"))
-    return frames.conform(directives, DIRECTIVES).select(*DIRECTIVES)
 
 
 # Files: an export of another memory system is read whole, whatever its encoding, and never changed.

@@ -209,9 +209,8 @@ def relation_sentence(subject: str, relation: str, target: str) -> str:
 
 ROLE = "document"
 SCOPE = "global"
-VERSION = "~"
 MESSAGES: frames.Schema = {
-    **dict.fromkeys(("id", "message_id", "conversation_id", "key", "place", "content", "search_text"), frames.TEXT),
+    **dict.fromkeys(("id", "message_id", "conversation_id", "content", "search_text"), frames.TEXT),
     **dict.fromkeys(("occurred_at", "valid_from", "valid_to"), frames.TIME),
     "has_injection": frames.FLAG,
 }
@@ -260,7 +259,7 @@ def _with_messages(foreign: Foreign, written_at: datetime) -> pl.DataFrame:
         has_injection=injection_flags(foreign.claims["statement"]),
     ).with_columns(valid_to=pl.when(pl.col("valid_to").is_not_null()).then(pl.max_horizontal("valid_to", "valid_from")))
     keys = claims.select("key", "statement", "valid_to").iter_rows()
-    names = [f"{key}{VERSION}{digest(statement, ended, size=4)}" for key, statement, ended in keys]
+    names = [f"{key}~{digest(statement, ended, size=4)}" for key, statement, ended in keys]
     ids = [row_id("m", *pair) for pair in zip(claims["conversation_id"], names, strict=True)]
     return claims.with_columns(pl.Series("id", ids, dtype=pl.String), pl.Series("message_id", names, dtype=pl.String))
 
