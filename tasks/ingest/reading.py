@@ -196,7 +196,7 @@ def _names_in(path: Path, changed_at: int) -> MappingProxyType[str, str]:
     """The names of ids in a list of people; none where it cannot be read, because the chats can be."""
     try:
         with path.open(encoding="utf-8", errors=MIXED) as stream:
-            people = [value for _, value, _ in load_values(iter(lambda: stream.read(_CHUNK), ""))]
+            people = [value for _, value, _ in load_values(stream.read())]
     except OSError:
         people = []
     return MappingProxyType(names_of(people))
@@ -212,7 +212,7 @@ def _parsed(parse: Callable[[], Parsed]) -> Parsed:
 def _loaded(source: SourceInfo) -> Iterator[Loaded]:
     if source.shape == "values":
         with _open_text(source) as stream:
-            yield from load_values(iter(lambda: stream.read(_CHUNK), ""))
+            yield from load_values(stream.read())
     elif source.encoding.startswith("utf-8"):
         with source.path.open("rb") as raw:
             if source.encoding == "utf-8-sig":

@@ -100,17 +100,3 @@ def test_no_text_breaks_the_cutting(document: str, is_markdown: bool) -> None:
 @given(st.text(max_size=500), st.integers(1, 60))
 def test_pieces_hold_every_character_but_blanks(text: str, room: int) -> None:
     assert "".join("".join(split_text(text, room)).split()) == "".join(text.split())
-
-
-@pytest.mark.parametrize(
-    ("note", "shown"),
-    [
-        ("Nine.\n%%\nten\n\nten\n%%\nEleven.", "Nine.\n\nEleven."),
-        ("```matlab\n%% Ten\nx = 1;\n%% Eleven\n```", "```matlab\n%% Ten\nx = 1;\n%% Eleven\n```"),
-        ("Use `` a ` %% `` here.\nNine.\nAnd `%%`.", "Use `` a ` %% `` here.\nNine.\nAnd `%%`."),
-        ("A rise of 50 %% in May.\n**Nine.**\nA fall of 20 %%", "A rise of 50 %% in May.\n**Nine.**\nA fall of 20 %%"),
-        ("Nine. %% ten %% Eleven. %% twelve %% Thirteen.", "Nine.  Eleven.  Thirteen."),
-    ],
-)
-def test_comments_of_obsidian_are_hidden(note: str, shown: str) -> None:
-    assert cut(note) == [shown]

@@ -14,7 +14,6 @@ from slowwave.reading.ingestion.chat_exports import (
     day_order,
     names_of,
     parse_claude_ai,
-    parse_cursor,
     parse_slack,
     parse_whatsapp,
 )
@@ -45,7 +44,6 @@ GEMINI = (
     '{"sessionId": "s", "projectHash": "h", "startTime": "x", "messages": [{"id": "1", "type": "user", "content": ""}]}'
 )
 CODEX = '{"timestamp":"2026-03-02T09:00:00Z","type":"session_meta","payload":{"id":"s","cwd":"/src/harbour"}}\n'
-CURSOR = "# Boats\n_Exported on 3/20/2026 at 10:00:00 PDT from Cursor (2.4.27)_\n\n---\n\n**User**\n\nWhen?\n"
 
 
 @pytest.mark.parametrize("suffix", ["", ".txt", ".md", ".log", ".jsonl", ".json"])
@@ -70,7 +68,6 @@ def test_json_is_known_by_its_keys_under_any_name(head: str, suffix: str, format
         ("[02/03/2026, 21:15:32] Nora: Nine.\n[02/03/2026, 21:16:00] Ben: Ten.", "whatsapp"),
         ("02/03/2026, 21:15 - Nora: Nine.\r\n02/03/2026, 21:16 - Ben: Ten.", "whatsapp"),
         ('[02.03.26, 21:15:32] Ana "Nani" Ruiz: Nine.\n[02.03.26, 21:16:00] Ana "Nani" Ruiz: Ten.', "whatsapp"),
-        (CURSOR, "cursor"),
     ],
 )
 def test_text_is_known_by_its_lines_under_any_name(head: str, suffix: str, format: str) -> None:
@@ -83,7 +80,6 @@ def test_text_is_known_by_its_lines_under_any_name(head: str, suffix: str, forma
         ("2026-03-02 21:15:00 - INFO: started\n2026-03-02 21:16:00 - INFO: stopped", ".log", "text"),
         ("[12/05/2026 09:00:01] server: started\n[12/05/2026 09:00:02] server: stopped", ".log", "text"),
         ("Changes\n\n12/05/2026 10:00 - Version 2: new\n13/05/2026 10:00 - Version 3: newer", ".txt", "text"),
-        ("# Boats\n\nA chat was _Exported on 3/2/2026 from Cursor_.\n", ".md", "markdown"),
         ('{"role": "user", "content": "{\\"type\\": \\"response_item\\", \\"payload\\": {}}"}\n', ".jsonl", "messages"),
     ],
 )
@@ -304,14 +300,3 @@ def test_of_a_message_of_whatsapp_only_what_the_program_wrote_is_left_out(line: 
     found = list(parse_whatsapp(f"02/03/2026, 09:00 - {line}".splitlines(keepends=True), ORIGIN))
     assert [one.content for one in messages(found)] == ([words] if words else [])
     assert len(notes(found)) == (not words)
-
-
-def test_a_chat_of_cursor_has_its_turns() -> None:
-    text = CURSOR + "\n---\n\n**Cursor**\n\nAt nine.\n\n---\n\nOr **User**\n\n---\n\n**User**\n\nFine.\n"
-    found = messages(parse_cursor(text.splitlines(keepends=True), ORIGIN))
-    assert [(one.role, one.content) for one in found] == [
-        ("user", "When?"),
-        ("assistant", "At nine.\n\n---\n\nOr **User**"),
-        ("user", "Fine."),
-    ]
-    assert {one.title for one in found} == {"Boats"}

@@ -205,16 +205,13 @@ def test_every_bundled_example_is_read() -> None:
 def test_every_bundled_source_is_known_by_its_content_and_read_without_loss() -> None:
     good = read(EXAMPLES / "sources")
     assert issues(good) == []
-    assert [issue.path.rpartition("/")[2] for issue in issues(good, "adjusted")] == [
-        "cursor_tide_widget.md"
-    ]  # no times
     counts = dict.fromkeys(FORMATS, 0)
     for batch in good:
         counts[batch.source.format] += len(batch.messages)
     read_elsewhere = {"messages", "claude-code", "chatgpt", "text"}
     assert {format for format, count in counts.items() if count} == set(FORMATS) - read_elsewhere
     assert counts == dict.fromkeys(read_elsewhere, 0) | {
-        "claude-ai": 6, "codex": 5, "gemini-cli": 4, "cursor": 3, "slack": 4, "whatsapp": 3, "markdown": 2,
+        "claude-ai": 6, "codex": 5, "gemini-cli": 4, "slack": 4, "whatsapp": 3, "markdown": 2,
     }  # fmt: skip
     spoken = frame(good).filter(role="user")["speaker"].unique().sort().to_list()
     assert spoken == ["Ivo Matos", "Rita Sousa", "user"]
@@ -241,15 +238,9 @@ def test_without_a_list_of_people_slack_is_read_with_its_ids(tmp_path: Path, peo
     assert frame(read(file)).select("conversation_id", "speaker").rows() == [("slack/harbour", "U1")]
 
 
-@pytest.mark.parametrize(
-    ("opening", "more"),
-    [
-        ("[02/03/2026, 21:15:32] Nora: Nine.\n[02/03/2026, 21:15:33] Ben: ", "and more\n"),
-        ("_Exported on 3/20/2026 at 9:00:00 from Cursor (2)_\n\n---\n\n**User**\n\n", "and more\n"),
-    ],
-)
-def test_one_message_of_a_megabyte_is_cut_as_any_other(tmp_path: Path, opening: str, more: str) -> None:
-    batches = read(write(tmp_path / "huge.txt", opening + more * 110_000))
+def test_one_message_of_a_megabyte_is_cut_as_any_other(tmp_path: Path) -> None:
+    opening = "[02/03/2026, 21:15:32] Nora: Nine.\n[02/03/2026, 21:15:33] Ben: "
+    batches = read(write(tmp_path / "huge.txt", opening + "and more\n" * 110_000))
     assert frame(batches)["content"].str.len_chars().max() <= 50_000
     assert "a message longer than the limit was cut" in [issue.reason for issue in issues(batches, "adjusted")]
 

@@ -1,6 +1,6 @@
 """Exports of chats. Claude.ai and Slack: conversations with branches, threads, and names in a list of people.
 
-WhatsApp and Cursor export text, in which days are written in the order of the writer's country.
+WhatsApp exports text, in which days are written in the order of the writer's country.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import zip_longest
 from typing import Any, Literal
 
 from .formats import CHAT_LINE, CHAT_SENDER, Note
@@ -165,9 +164,6 @@ _DELETED = re.compile(
 _TITLE = re.compile(
     r"\A(?:WhatsApp Chat (?:with|-)|WhatsApp-Chat mit|Chat de WhatsApp con|Conversa do WhatsApp com)\s+"
 )
-_TURNS = {"User": "user", "Cursor": "assistant"}
-_TURN = re.compile(r"^---[ \t]*\n\s*\*\*(User|Cursor)\*\*[ \t]*$", re.MULTILINE)
-_HEADING = re.compile(r"^# (.*)", re.MULTILINE)
 
 
 def parse_whatsapp(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, Message | Note]]:
@@ -226,21 +222,3 @@ def _moment(found: re.Match[str], order: DayOrder) -> str:
         hour = hour % 12 + 12 * (half == "p")
     year = day["y"] + 2000 * (day["y"] < 100)
     return f"{year:04}-{day['m']:02}-{day['d']:02}T{hour:02}:{found['minute']}:{int(found['second'] or 0):02}"
-
-
-def parse_cursor(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, Message | Note]]:
-    """(line, message) of a chat that Cursor exported as Markdown; its messages have the time of the file."""
-    whole = "".join(lines)
-    turns = [*_TURN.finditer(whole)]
-    title = _HEADING.search(whole, 0, turns[0].start()) if turns else None
-    number, end = 1, 0
-    if not turns and whole.strip("\ufeff \t\r\n"):
-        yield number, _BEFORE_ANY
-    for turn, following in zip_longest(turns, turns[1:]):
-        number, end = number + whole.count("\n", end, turn.end()), turn.end()
-        words = whole[end : following.start() if following else None].strip().removesuffix("---").strip()
-        role = _TURNS[turn[1]]
-        found = Message(
-            origin.conversation_id, "", role, role, words, None, origin.scope, title[1].strip() if title else ""
-        )
-        yield from ((number, each) for each in said(found))

@@ -25,7 +25,6 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _FIELD = re.compile(r"^(title|date|created):[ \t]*(.+?)[ \t]*$", re.MULTILINE)
-_HIDDEN = re.compile(r"(?<![\w%])(?<!\d\s)%%.*?%%")  # not "50 %% of 20 %%"
 _NOTE_LINK = re.compile(
     r"(?P<code>`+[^`]*`+)|(?P<embeds>!)?\[\[(?P<note>[^\s\[\]|][^\[\]|\n]*)(?:\|(?P<words>[^\[\]\n]+))?\]\]"
 )
@@ -68,8 +67,7 @@ def passages(lines: Iterable[str], *, is_markdown: bool, tokens: int = 500, over
     texts: list[str] = []
     overlap = min(overlap, tokens // 2)
     heading, is_fresh = "", False
-    body = _body(lines, is_markdown)
-    for block in blocks(_without_comments(body) if is_markdown else body, is_markdown=is_markdown):
+    for block in blocks(_body(lines, is_markdown), is_markdown=is_markdown):
         if is_markdown and block.kind != "code":
             block = replace(block, text=_without_links(block.text))
         if block.kind == "heading":
@@ -174,24 +172,6 @@ def _body(lines: Iterable[str], is_markdown: bool) -> Iterator[str]:
         opening = list(islice(rest, _FRONT_MATTER_LINES + 1))
         yield from _split_front_matter(opening)[1]
     yield from rest
-
-
-def _without_comments(lines: Iterable[str]) -> Iterator[str]:
-    """The lines without `%% comments %%`, which Obsidian hides; in code they stay.
-
-    One over several lines begins at the start of a line, and ends with a line that has a second mark.
-    """
-    fence, is_hidden = "", False
-    for line in lines:
-        mark = None if is_hidden else _FENCE.match(line)
-        if mark and mark[1].startswith(fence):
-            fence = "" if fence else mark[1]
-        shown = line if fence else _HIDDEN.sub("", line)
-        if not fence and (shown.startswith("%%") or (is_hidden and "%%" in shown)):
-            is_hidden = not is_hidden
-            yield "\n"
-        elif not is_hidden:
-            yield shown
 
 
 def _heading_line(path: list[DocumentBlock], limit: int) -> str:

@@ -92,7 +92,6 @@ CHAT_SENDER = re.compile(
     r":(?: (?P<words>.*)|$)"
 )
 _LOG_LEVELS = frozenset({"INFO", "WARN", "WARNING", "ERROR", "DEBUG", "TRACE", "FATAL", "CRITICAL", "NOTICE"})
-_CURSOR = re.compile(r"_Exported on [^\n]{6,60} from Cursor \([^\n]{1,30}\)_\s*\n\s*---\s*\n\s*\*\*(?:User|Cursor)\*\*")
 _MESSAGE_KEYS = frozenset(
     {"content", "text", "role", "speaker", "sender", "author", "messages", "chat_messages", "conversation_id"}
 )
@@ -229,8 +228,6 @@ def _format_of_keys(keys: set[str], head: str) -> str:
 def _chat_of_text(head: str, suffix: str) -> str:
     """The format of messages in lines of text; empty for a document."""
     body = head.lstrip("\ufeff \t\r\n").replace("\r\n", "\n")
-    if _CURSOR.search(body, 0, 2000):
-        return "cursor"
     if suffix in _MARKDOWN_SUFFIXES:
         return ""
     return "whatsapp" if _is_whatsapp(body.rstrip().split("\n")[:_SNIFFED_LINES]) else ""
@@ -260,9 +257,6 @@ def _is_markdown(head: str, suffix: str) -> bool:
 # JSON values of a file, one by one: a broken value never hides the good ones around it.
 
 
-MAX_VALUE_CHARS = 64_000_000
-
-
 class Note(NamedTuple):
     """A note on a piece of input: lost (unreadable), kept in another form (adjusted), left out on purpose (skipped)."""
 
@@ -289,51 +283,23 @@ def load_lines(lines: Iterable[bytes]) -> Iterator[Loaded]:
                 yield number, None, Note("unreadable", f"not JSON: {text.readable(str(error).split(': line')[0])}")
 
 
-def load_values(chunks: Iterable[str]) -> Iterator[Loaded]:
+def load_values(text: str) -> Iterator[Loaded]:
     """(item number, value, note) of a JSON array or of consecutive objects; a broken item is skipped."""
-    feed, buffer, start, number, ended = iter(chunks), "", 0, 0, False
-    while True:
-        start = _next_item(buffer, start)
-        if start < len(buffer):
-            try:
-                value, start = _LENIENT.raw_decode(buffer, start)
-                number += 1
-                yield number, value, None
-                continue
-            except (ValueError, RecursionError) as error:
-                if ended or not _may_be_cut(error, buffer, start):
-                    number += 1
-                    yield number, None, Note("unreadable", "a broken item of the JSON array was left out")
-                    start = _after_broken(buffer, start)
-                    continue
-        elif ended:
-            return
-        buffer = buffer[start:]
-        more = _at_least(feed, max(len(buffer), 1))
-        buffer, start, ended = buffer + more, 0, not more
-
-
-def _at_least(feed: Iterator[str], size: int) -> str:
-    """Chunks of at least `size` characters in all: a buffer that doubles is not scanned again and again."""
-    parts, total = [], 0
-    for chunk in feed:
-        parts.append(chunk)
-        total += len(chunk)
-        if total >= size:
-            break
-    return "".join(parts)
+    start = number = 0
+    while (start := _next_item(text, start)) < len(text):
+        number += 1
+        try:
+            value, start = _LENIENT.raw_decode(text, start)
+            yield number, value, None
+        except (ValueError, RecursionError):
+            yield number, None, Note("unreadable", "a broken item of the JSON array was left out")
+            start = _after_broken(text, start)
 
 
 def _next_item(buffer: str, start: int) -> int:
     while start < len(buffer) and buffer[start] in " \t\r\n,[]\ufeff":
         start += 1
     return start
-
-
-def _may_be_cut(error: Exception, buffer: str, start: int) -> bool:
-    if not isinstance(error, json.JSONDecodeError) or len(buffer) - start > MAX_VALUE_CHARS:
-        return False
-    return error.msg.startswith("Unterminated") or error.pos >= len(buffer) - 16
 
 
 def _after_broken(buffer: str, start: int) -> int:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from slowwave.common.errors import UnknownName
 
 from .agent_sessions import codex_origin, gemini_sessions, parse_codex, parse_gemini
-from .chat_exports import parse_claude_ai, parse_cursor, parse_slack, parse_whatsapp
+from .chat_exports import parse_claude_ai, parse_slack, parse_whatsapp
 from .formats import Loaded, Note
 from .transcripts import Message, Origin, Parser, parse_chatgpt, parse_claude_code, parse_message
 
@@ -45,7 +45,6 @@ _TABLE = (
     Format("claude-ai", parse_claude_ai, is_values=True, has_people=True),
     Format("codex", parse_codex, next_origin=codex_origin),
     Format("gemini-cli", parse_gemini, is_values=True, gather=gemini_sessions),
-    Format("cursor", parse_lines=parse_cursor),
     Format("slack", parse_slack, is_values=True, has_people=True),
     Format("whatsapp", parse_lines=parse_whatsapp),
     Format("markdown"),
