@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from operator import methodcaller
 from typing import TYPE_CHECKING
 
-import polars as pl
-
-from .quotations import QUOTES, run_in
 from .tables import SCHEMA_VERSION, TABLES, Role
 
 if TYPE_CHECKING:
@@ -89,28 +86,9 @@ def vector_index_is_due(handle: Table) -> bool:
 # Bringing a store that an older slowwave wrote up to this one's schema, as one commit.
 
 
-def _rules_are_quotations(tx: Transaction) -> None:
-    """Version 11: what rules extracted was read by nobody, so a model may read it later."""
-    runs = tx.frame("runs", "flow = 'ingest'", ["id", "summary"])
-    by_rules = runs.filter(pl.col("summary").str.json_path_match("$.llm.model") == "rules")["id"]
-    extracted = "graph_state IN ('done', 'skipped_durability')"
-    messages = tx.by_ids("messages", by_rules, key="run_id", where=extracted, with_vector=True)
-    tx.put_back("messages", messages.with_columns(read_by=pl.lit(QUOTES)))
-    patches = tx.frame("patch_batches", f"origin = 'ingest' AND {run_in(by_rules)}")
-    tx.put_back("patch_batches", patches.with_columns(origin=pl.lit(QUOTES)))
-
-
-STEPS: Mapping[int, Callable[[Transaction], None]] = {11: _rules_are_quotations}
-"""What must happen to the rows when a store reaches a version; new tables and columns need no step.
-
-A column that is added to a table must be nullable.
-"""
-
-
 def migrate(db: DBConnection, tx: Transaction) -> None:
-    """Create missing tables, add missing columns empty, then run the steps of each version passed."""
-    reached = tx.lease.schema_version
-    if reached >= SCHEMA_VERSION:
+    """Create missing tables, and add missing columns empty; a column that is added must be nullable."""
+    if tx.lease.schema_version >= SCHEMA_VERSION:
         return
     tx.more["schema_version"] = SCHEMA_VERSION
     existing = set(db.list_tables(limit=1000).tables)
@@ -121,9 +99,6 @@ def migrate(db: DBConnection, tx: Transaction) -> None:
             tx.adopt(name)
         _add_columns(db, tx, name)
     make_text_indexes(tx, [name for name in tx.before if not tx.before[name]])
-    for version in range(reached + 1, SCHEMA_VERSION + 1):
-        if version in STEPS:
-            STEPS[version](tx)
 
 
 def _add_columns(db: DBConnection, tx: Transaction, name: str) -> None:

@@ -14,7 +14,7 @@ from slowwave.common.run_counts import effects, shown_counts
 from slowwave.facts.deduplication.reconciliation_plan import ReconciliationPlan
 
 from .engine import is_inline
-from .runs import Run, store_of
+from .runs import Run
 
 SHOWN = 10
 LISTED = 1000
@@ -87,7 +87,6 @@ def decisions_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[Decisio
 # The page of a run.
 
 
-SHOWN_DECISIONS = 10
 SHOWN_ISSUES = 50
 
 _SIGNS = re.compile(r"[\\`*_{}\[\]()#+!|~^$-]")
@@ -104,11 +103,11 @@ async def show_page(lines: Sequence[str], key: str, description: str) -> None:
 async def show_summary(run: Run, summary: Mapping[str, Any]) -> None:
     """Show a summary on the run's page."""
     if not is_inline():
-        decisions = summary["decisions"] or _rarest_decisions(run)
-        await show_page(_markdown(run, summary, decisions), f"{run.flow}-summary", "What this run did")
+        await show_page(_markdown(run, summary), f"{run.flow}-summary", "What this run did")
 
 
-def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[Mapping[str, str]]) -> list[str]:
+def _markdown(run: Run, summary: Mapping[str, Any]) -> list[str]:
+    decisions: Sequence[Mapping[str, str]] = summary["decisions"]
     place = f"--store {run.store} --namespace {run.namespace}"
     llm = summary["llm"]
     cost = (
@@ -164,14 +163,3 @@ def plain_text(text: str) -> str:
     """Stored text on one line, none of whose signs are Markdown or HTML."""
     marked = _SIGNS.sub(r"\\\g<0>", html.escape(" ".join(text.split()), quote=False))
     return marked.replace("://", "&#58;//").replace("www.", "www&#46;")
-
-
-def _rarest_decisions(run: Run) -> list[dict[str, str]]:
-    """A few decisions of the run, the rarest kinds first: a merge or an end is of more interest than a new fact."""
-    snapshot = store_of(run).snapshot()
-    made = snapshot.frame("decisions", f"run_id = '{run.id}'", ["id", "action", "subject_id", "reason"])
-    rarest = made.with_columns(times=pl.len().over("action")).sort("times", "action", "id").head(SHOWN_DECISIONS)
-    facts = snapshot.by_ids("facts", rarest["subject_id"], ["id", "statement"])
-    shown = rarest.join(facts, left_on="subject_id", right_on="id", how="left", maintain_order="left")
-    named = shown.select(decision="action", fact=pl.col("statement").fill_null(""), reason="reason")
-    return named.to_dicts()
