@@ -217,9 +217,6 @@ def _report_lines(document: Mapping[str, Any], limit: int, locale: Locale) -> It
         following = [each for each in section.following if each not in said]
         said |= {*following}
         yield table(section.title, section.columns, rows, hidden + "\n".join(following))
-    if document["proposals"]:
-        yield f"Proposed: {len(document['proposals'])} splits. Take that back: slowwave undo {document['run']}"
-    yield from document["notes"]
     if line := verdict(document):
         yield line
 

@@ -17,21 +17,18 @@ from tasks.entities.retirement import restore as bring_back
 from tasks.orchestration.phases import check_recall, conclude, freeze_probes
 from tasks.orchestration.tallies import Tally
 from tasks.people.reporting import (
-    ProposedSplits,
     answered,
     can_ask,
     examine_store,
     frozen,
     look_over,
     nobody_to_ask,
-    propose_splits,
     publish_decided,
     publish_findings,
     publish_report,
     publish_restored,
     publish_undone,
     undo_run,
-    with_waiting,
 )
 from tasks.people.review import apply_verdicts
 from tasks.runtime.engine import flow
@@ -52,22 +49,14 @@ async def report(
 ) -> dict[str, Any]:
     """Look over the whole memory: what should be split, what repeats, what nobody reads, what leans on what is over.
 
-    Nothing is changed. Only if `propose_splits` is set, what could be split is left as proposals, which a person
-    approves or rejects.
+    Nothing is changed.
 
     Args:
         stale_days: Days without a read after which an entity is stale; empty: as the settings say.
-        settings: What is stale or large, how many of the most read entities are looked at for repeats, and whether
-            splits are proposed.
+        settings: What is stale or large, and how many of the most read entities are looked at for repeats.
     """
     run = existing_run("report", store, namespace, now, settings.retention)
-    found = look_over(run, settings, stale_days)
-    left = propose_splits(run, settings, found) if settings.propose_splits else ProposedSplits()
-    if left.ids:
-        found = with_waiting(run, found)
-    summary = {**found, "namespace": namespace, "proposals": list(left.ids), "notes": list(left.notes)}
-    if settings.propose_splits:
-        summary["run"] = run.id
+    summary = {**look_over(run, settings, stale_days), "namespace": namespace}
     await publish_report(run, summary)
     return summary
 

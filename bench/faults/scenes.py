@@ -17,9 +17,10 @@ from safetensors.numpy import load_file, save_file
 from flows.ingest import ingest
 from flows.maintenance import communities, consolidate, decay, steward, upkeep
 from flows.nights import backfill, sleep
-from flows.oversight import reembed, report
+from flows.oversight import reembed
 from inference.embedding import STATIC_MODELS
 from recall.proposals import list_proposals
+from recall.report import consolidation_report
 from slowwave.common.errors import UnknownName
 from slowwave.common.settings import (
     DEFAULT_EMBEDDER,
@@ -42,7 +43,7 @@ from tasks.entities.merges import merge
 from tasks.entities.retirement import restore
 from tasks.people.forgetting import find_subject, forget
 from tasks.people.observations import observe
-from tasks.people.review import approve
+from tasks.people.review import approve, propose
 from tasks.runtime.runs import existing_run, new_run
 
 from .model import NAME
@@ -195,12 +196,12 @@ def reembedded(place: Path) -> None:
     asyncio.run(reembed(store=str(place), embedder=model, settings=settings, now=LATER))
 
 
-def reported(place: Path) -> None:
-    """A look over the memory that leaves proposals of splits."""
-    settings = ReportSettings.model_validate(
-        {"propose_splits": True, "split": {"thresholds": {"person": 4, "default": 4}}}
-    )
-    asyncio.run(report(store=str(place), settings=settings, now=LATER))
+def proposed(place: Path) -> None:
+    """A proposal for the split of each entity that is large."""
+    settings = ReportSettings.model_validate({"split": {"thresholds": {"person": 4, "default": 4}}})
+    found = consolidation_report(Store.open(str(place)).snapshot(), settings, LATER)
+    for each in found["split_candidates"]:
+        propose(existing_run("split-propose", str(place), "default", LATER), each["entity_id"], settings.split)
 
 
 def approved(place: Path) -> None:
@@ -280,7 +281,7 @@ ALL = (
     Scene("decay", talks, decayed),
     Scene("communities", talks, grouped, asks=True),
     Scene("sleep", talks, slept, asks=True),
-    Scene("report", talks, reported),
+    Scene("split", talks, proposed),
     Scene("review", waiting, approved),
     Scene("upkeep", talks, tended),
     Scene("forget", talks, forgotten, erases=True, check=is_erased),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from recall.history import run_to_undo
 from recall.overview import UNDID
-from recall.proposals import list_proposals, summary_of
-from recall.report import PENDING, consolidation_report
-from slowwave.common.errors import Damaged, SlowwaveError, UnusableInput
-from slowwave.common.run_counts import RunCount
+from recall.proposals import summary_of
+from recall.report import consolidation_report
+from slowwave.common.errors import Damaged, UnusableInput
 from slowwave.common.settings import ReportSettings
 from slowwave.review.proposals import Person, ProposalQuestion, ReviewDecision
 from slowwave.review.report import counts, sections, verdict
@@ -30,29 +29,18 @@ from tasks.entities.retirement import Restored
 from tasks.runtime.engine import is_inline, log, task
 from tasks.runtime.retrying import WHOLE_MEMORY
 from tasks.runtime.run_pages import markdown_table, plain_text, show_page, show_table
-from tasks.runtime.runs import Run, as_run, existing_store, finished_row
-from tasks.runtime.writing import proposed
+from tasks.runtime.runs import Run, existing_store, finished_row
 
-from .review import Choice, DecidedProposal, propose_split, waiting
+from .review import Choice, DecidedProposal, waiting
 
 if TYPE_CHECKING:
     from prefect.input import RunInput
 
-# The report: the health of a memory as it is found, shown, and turned into proposals for splits (S0-16, S0-17).
+# The report: the health of a memory as it is found and shown (S0-16, S0-17).
 
 
 SHOWN = 50
 """Rows of each section on the page of a run."""
-MOST = 50
-"""Splits that one run proposes: more nobody would read."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProposedSplits:
-    """Ids of the proposals that were left, and why none was left for some entities."""
-
-    ids: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 @task("consolidation report", tags=[WHOLE_MEMORY])
@@ -61,53 +49,10 @@ def look_over(run: Run, settings: ReportSettings, stale_days: float | None = Non
     return consolidation_report(existing_store(run).snapshot(), settings, run.now, stale_days)
 
 
-@task("propose splits")
-def propose_splits(run: Run, settings: ReportSettings, found: Mapping[str, Any]) -> ProposedSplits:
-    """Leave a proposal for each split candidate, and for what is approaching but clearly of several topics (S0-16).
-
-    At most fifty at a time, the fullest first; none where a split waits or a person rejected it.
-    """
-    fullest = [(each["entity_id"], each["name"]) for each in found["split_candidates"]]
-    fullest += [(each["entity_id"], each["entity_name"]) for each in found["large_entities"] if each["is_distinct"]]
-    waiting = {each.subject_id for each in list_proposals(existing_store(run).snapshot(), action="split")}
-    wanted = [(entity, name) for entity, name in fullest if entity not in waiting]
-    if not wanted:
-        return ProposedSplits()
-    parameters = {"settings": settings.model_dump()}
-    left = as_run(
-        run,
-        parameters,
-        lambda: _propose(run, settings, wanted[:MOST]),
-        lambda left: {RunCount.PROPOSALS: len(left.ids)},
-    )
-    more = f"{len(wanted) - MOST} more could be proposed: run the report again."
-    return left if len(wanted) <= MOST else replace(left, notes=(*left.notes, more))
-
-
-def _propose(run: Run, settings: ReportSettings, wanted: list[tuple[str, str]]) -> ProposedSplits:
-    notes = []
-    for entity, name in wanted:
-        try:
-            propose_split(run, entity, settings.split)
-        except SlowwaveError as error:  # the others are proposed all the same
-            notes.append(f"{name}: {error.message}")
-    return ProposedSplits(proposed(run), tuple(notes))
-
-
-def with_waiting(run: Run, found: dict[str, Any]) -> dict[str, Any]:
-    """The report with the proposals that wait now counted."""
-    waiting = existing_store(run).snapshot().count("proposals", PENDING)
-    return {**found, "summary": {**found["summary"], "pending_proposals_count": waiting}}
-
-
 async def publish_report(run: Run, report: Mapping[str, Any]) -> None:
     """Show the report on the run's page, as a Markdown artifact."""
     place = f"--store {run.store} --namespace {run.namespace}"
-    left = len(report["proposals"])
-    outcome = (
-        f"{left} splits proposed; take them back: `slowwave undo {run.id} {place}`." if left else "Nothing was changed."
-    )
-    lines = [report_markdown(report, place), f"{outcome} No model was asked: 0 calls, 0 dollars."]
+    lines = [report_markdown(report, place), "Nothing was changed. No model was asked: 0 calls, 0 dollars."]
     await show_page(lines, "consolidation-report", "What wants a person's eye")
 
 
@@ -123,7 +68,6 @@ def report_markdown(report: Mapping[str, Any], place: str = "") -> str:
         lines += [f"## {plain_text(section.title)}", "", *markdown_table(section.columns, rows)]
         lines += [f"… and {more} more.", ""] if more else []
         lines += [f"- {plain_text(sentence)}" for sentence in section.following] + [""]
-    lines += [f"- {plain_text(note)}" for note in report.get("notes", ())]
     return "\n".join([*lines, *([f"All commands with `{place}`.", ""] if place else [])])
 
 

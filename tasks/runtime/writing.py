@@ -69,11 +69,6 @@ def under_approval(
     return proposing(run, Proposing(action, "risky", approval=approval)) if risks else run
 
 
-def proposed(run: Run) -> tuple[str, ...]:
-    """Ids of the proposals that the run made and that wait, oldest first."""
-    return tuple(each.id for each in list_proposals(store_of(run).snapshot(), "pending", run=run.id))
-
-
 def titles_of(run: Run) -> list[str]:
     """What the run proposed, a line each."""
     return (

@@ -335,7 +335,7 @@ def test_a_report_writes_nothing_and_is_no_read(memory: Store) -> None:
     told = asyncio.run(report_flow(store=memory.uri, now=NOW))
     assert state() == before
     assert told["summary"]["stale_entities_count"] == 5
-    assert (told["proposals"], "run" in told) == ([], False)
+    assert "run" not in told
 
 
 # Pages
@@ -349,28 +349,3 @@ def test_the_markdown_shows_stored_text_as_text(told: dict[str, Any]) -> None:
     assert "[a](" not in text
     assert "slowwave split propose ENTITY" in text
     assert "--store x" in text
-
-
-# Proposals
-
-
-@pytest.mark.proof
-def test_splits_are_proposed_also_early_and_only_once(changeable: Store) -> None:
-    store = changeable
-    wanted = ReportSettings(propose_splits=True)
-    told = asyncio.run(report_flow(store=store.uri, settings=wanted, now=NOW))
-    assert told["notes"] == []
-    left = store.snapshot().frame("proposals")
-    assert sorted(left["subject"]) == ["Full", "Near"]
-    assert sorted(told["proposals"]) == sorted(left["id"])
-    assert told["summary"]["pending_proposals_count"] == 2
-    assert store.snapshot().count("entities") == len(MADE) + 2, "nothing is split yet"
-    again = asyncio.run(report_flow(store=store.uri, settings=wanted, now=NOW + DAY))
-    assert (again["summary"]["pending_proposals_count"], again["proposals"]) == (2, [])
-    # What waits was made of what was known then: that something was learned since is no reason to ask once more.
-    row = {**fact(50, "full", X), "vector": [*X, *[0.0] * (store.snapshot().dims - 4)]}
-    with store.commit("more", "test", NOW) as tx:
-        vector = pl.Array(pl.Float32, store.snapshot().dims)
-        tx.upsert("facts", pl.DataFrame([row], schema_overrides={"vector": vector}))
-    later = asyncio.run(report_flow(store=store.uri, settings=wanted, now=NOW + 2 * DAY))
-    assert (later["summary"]["pending_proposals_count"], later["proposals"]) == (2, [])

@@ -89,7 +89,6 @@ class ReportSettings(WritingSettings):
     stale_days: DaysOrNone = Field(90.0, description="Days without access, or since it was made (S0-20).")
     stale_max_access: Count = Field(2, description="Reads with which an entity may still be stale (S0-20).")
     top_n_active: FewOrNone = Field(10, description="So many most read entities are looked at for duplicates (S0-28).")
-    propose_splits: bool = Field(False, description="Leave a proposal for every split candidate (S0-16).")
     use: UseSettings = UseSettings.as_field("What makes an entity important, and stale (S0-22, S0-24).")
     split: SplitSettings = SplitSettings.as_field("When an entity is large.")
 
