@@ -180,29 +180,6 @@ def neighbours(
         yield Aside(f"The {limit} nearest facts; --limit shows more.")
 
 
-def path(
-    a: Annotated[str, typer.Argument(metavar="A", help="An entity, by any of its names.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another entity.")],
-    hops: Annotated[int, typer.Option("--hops", min=1, max=20, help="The largest distance in relations.")] = 6,
-    type: TypesOption = None,
-    as_of: AsOf = None,
-    known_as_of: KnownAsOf = None,
-    *,
-    place: Place,
-) -> Shown:
-    """Show how two entities are related: the shortest chain of facts from one to the other."""
-    with OpenMemory(place) as memory:
-        way = memory.path(a, b, hops, edge_types=type or (), as_of=as_of, known_as_of=known_as_of)
-    yield {"is_connected": way is not None, **(way.as_json() if way else {"entities": [], "facts": []})}
-    if way is None:
-        yield f"No relations lead from {a} to {b}{_limits(hops, type, as_of)}."
-        yield f'What names both, related or not: slowwave recall "{a} {b}"'
-    elif len(way.entities) == 1:
-        yield f"Both are {way.entities[0].name}."
-    else:
-        yield _fact_lines(" – ".join(one.name for one in way.entities), way.facts, place.locale)
-
-
 def find(
     words: Annotated[str, typer.Argument(help="Words, or beginnings of words, of a name or description.")],
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show.")] = 10,
@@ -222,12 +199,6 @@ def find(
         (one.name, shown_type(one.entity_type, place.locale), one.summary, one.score, short_id(one.id)) for one in found
     ]
     yield table(words, ("name", "type", "summary", "score", "id"), rows)
-
-
-def _limits(hops: int, types: Sequence[str] | None, as_of: str | None) -> str:
-    """The limits of the search, as the end of a sentence."""
-    kinds = f" of type {', '.join(types)}" if types else ""
-    return f" over at most {hops} steps{kinds}" + (f" as of {as_of}" if as_of else "; --as-of looks at another time")
 
 
 def _fact_lines(title: str, facts: Sequence[RecalledFact], locale: Locale) -> RenderableType:

@@ -17,7 +17,7 @@ from slowwave.common.settings import WalkSettings
 from slowwave.common.validity import Moment
 from slowwave.graph.graph import EDGE_TYPES, Graph, build_graph
 from slowwave.graph.name_index import index_names
-from slowwave.graph.walks import Seeds, WalkGraph, breadth_first, shortest_path, spread
+from slowwave.graph.walks import Seeds, WalkGraph, breadth_first, spread
 from storage.store import Store
 
 from . import synthetic
@@ -65,7 +65,6 @@ def _walked(entities: int, relations: int) -> Iterator[Figure]:
     ours = _timed(starts, _walk(graph, breadth_first))
     yield from _latency("breadth first, 2 hops", ours)
     yield from _latency("spreading activation, 3 hops", _timed(starts, _walk(graph, spread)))
-    yield from _latency("shortest path", _timed(starts, _path(graph)))
     for name, peer in _peers(graph).items():
         median, slow = percentiles(_timed(starts, peer))
         note = f"hops alone; ours {percentiles(ours)[0] / median:.2f} times, with scores and facts"
@@ -99,10 +98,6 @@ def _relations(entities: int, relations: int) -> tuple[pl.Series, pl.DataFrame, 
 def _walk(graph: Graph, walk: Callable[..., Any]) -> Callable[[npt.NDArray[np.int32]], Any]:
     settings, ground = WalkSettings(max_hops=HOPS), WalkGraph(graph)
     return lambda seeds: walk(ground, Seeds(seeds, np.linspace(1.0, 0.1, len(seeds))), settings, NOW, FACTS)
-
-
-def _path(graph: Graph) -> Callable[[npt.NDArray[np.int32]], Any]:
-    return lambda seeds: shortest_path(WalkGraph(graph), int(seeds[0]), int(seeds[1]), 6)
 
 
 def _timed(starts: Starts, walk: Callable[[npt.NDArray[np.int32]], Any]) -> list[float]:

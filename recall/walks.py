@@ -14,11 +14,11 @@ import numpy as np
 
 from slowwave.common.errors import UnknownName
 from slowwave.common.settings import RecallSettings, WalkSettings
-from slowwave.common.types import Entity, Neighbour, Neighbourhood, Path, RecalledFact
+from slowwave.common.types import Entity, Neighbour, Neighbourhood, RecalledFact
 from slowwave.common.validity import Moment
 from slowwave.graph.graph import EDGE_ALIASES, EDGE_TYPES, HIERARCHICAL, STRUCTURAL, Graph, Offsets, Places
 from slowwave.graph.name_index import choose_seeds, query_words
-from slowwave.graph.walks import UNREACHED, Rings, Seeds, breadth_first, rings, shortest_path, spread
+from slowwave.graph.walks import UNREACHED, Rings, Seeds, breadth_first, rings, spread
 from storage.snapshots import Snapshot
 
 from .entities import near_entities
@@ -196,26 +196,6 @@ def _related(
     reached = np.flatnonzero(found.depths != UNREACHED) if limit is None else nodes
     depths = dict(zip(graph.ids.gather(reached), found.depths[reached].tolist(), strict=True))
     return Neighbourhood(_entity_named(snapshot, depths), _facts(snapshot, graph, edges, moment))
-
-
-def path_between(
-    snapshot: Snapshot, land: Landscape, a: Entity, b: Entity, moment: Moment, hops: int, edge_types: Sequence[str] = ()
-) -> Path | None:
-    """The fewest relations that lead from one entity to another, of ways with as few the surest.
-
-    None where it would take more than `hops`.
-    """
-    graph, ends = land.graph, land.graph.places([a.id, b.id])
-    if a.id == b.id:
-        return Path(_entity_named(snapshot, {a.id: 0}), ())
-    edges = shortest_path(land.ground(), int(ends[0]), int(ends[1]), hops, edge_types) if len(ends) == 2 else None
-    if edges is None:
-        return None
-    passed = [int(ends[0])]
-    for edge in edges:
-        passed.append(int(graph.target[edge] if graph.source[edge] == passed[-1] else graph.source[edge]))
-    depths = {id_: depth for depth, id_ in enumerate(graph.ids.gather(passed))}
-    return Path(_entity_named(snapshot, depths), _facts(snapshot, graph, edges, moment))
 
 
 def known_types(names: Sequence[str]) -> tuple[str, ...]:

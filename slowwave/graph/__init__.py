@@ -2,7 +2,7 @@
 
 - `graph`: the arrays, and links that are no knowledge: similar descriptions, and parts of entities
 - `name_index`: entities by the words of a query: where a walk begins
-- `walks`: relations near these: breadth first, by spreading activation, and paths
+- `walks`: relations near these: breadth first, and by spreading activation
 - `community_detection`: groups of entities, with an identity that lasts
 - `community_plan`: all changes of a refresh of communities, with summaries
 - `map_layout`: places of entities on the map

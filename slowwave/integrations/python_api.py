@@ -37,7 +37,6 @@ from slowwave.common.types import (
     FoundEntity,
     Ingested,
     Neighbourhood,
-    Path,
     RankedEntity,
     RecalledFact,
     Recollection,
@@ -394,28 +393,6 @@ class OpenMemory:
         around = neighbours_of(seen, self._reader.graphs.of(seen, moment), entity, moment, hops, types, limit)
         self._reader.accesses.note_walk(around, name, moment.now)
         return around
-
-    def path(
-        self,
-        a: str,
-        b: str,
-        hops: int = 6,
-        *,
-        edge_types: Sequence[str] = (),
-        as_of: Time | None = None,
-        known_as_of: Time | None = None,
-        now: Time | None = None,
-    ) -> Path | None:
-        """The fewest relations that lead from one entity to another; None where there are more than `hops`, or none."""
-        from recall.walks import known_types, path_between
-
-        at_least_one("hops", hops)
-        types, seen, moment = known_types(edge_types), self.snapshot, _moment(now, as_of, known_as_of)
-        one, other = (_entity(seen, moment, name, end) for end, name in (("a", a), ("b", b)))
-        way = path_between(seen, self._reader.graphs.of(seen, moment), one, other, moment, hops, types)
-        if way is not None:
-            self._reader.accesses.note_walk(way, f"{a} {b}", moment.now)
-        return way
 
     def entities(
         self, limit: int = 50, type: str | None = None, *, everything: bool = False

@@ -165,7 +165,6 @@ def test_a_fact_that_is_revised_leads_to_the_new_one_and_what_is_retired_comes_b
         lambda memory: memory.duplicates("ferry", limit=-1),
         lambda memory: memory.history("ferry", limit=0),
         lambda memory: memory.neighbours("ferry", hops=-1),
-        lambda memory: memory.path("ferry", "harbour", 0),
         lambda memory: memory.recall(None),
         lambda memory: memory.recall_many(QUESTION),
         lambda memory: memory.recall_many([QUESTION, None]),

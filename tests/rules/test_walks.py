@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave.common import frames
@@ -22,8 +22,6 @@ from slowwave.graph.walks import (
     WalkGraph,
     boosted,
     breadth_first,
-    rings,
-    shortest_path,
     spread,
 )
 
@@ -272,39 +270,7 @@ def test_s2_41_spreading_in_arrays_is_spreading_in_a_loop(
     assert [(name, score) for name, score, *_ in told(graph, walk)] == facts
 
 
-@settings(deadline=None, max_examples=15)
-@given(graphs(), st.integers(0, 5))
-@pytest.mark.proof
-def test_s2_37_a_path_is_as_short_as_the_rings_around_its_beginning_say(
-    made: tuple[list[Edge], dict[str, float]], hops: int
-) -> None:
-    edges, _ = made
-    graph = graph_of(edges)
-    around = rings(WalkGraph(graph), 0, hops)
-    for end in range(1, len(graph)):
-        way = shortest_path(WalkGraph(graph), 0, end, hops)
-        assert (len(way) if way is not None else -1) == around.depths[end]
-        if way is not None:
-            _assert_leads(graph, way, 0, end)
-
-
-def _assert_leads(graph: Graph, way: np.ndarray, start: int, end: int) -> None:
-    at = start
-    for one in way:
-        assert at in (graph.source[one], graph.target[one])
-        at = graph.source[one] + graph.target[one] - at
-    assert at == end
-
-
 # What a walk goes over
-
-
-def test_of_paths_as_short_the_surest_is_told() -> None:
-    graph = graph_of([edge("ab", "A", "B", 0.9), edge("bd", "B", "D", 0.2), edge("ac", "A", "C", 0.5),
-                      edge("cd", "C", "D", 0.5), edge("ce", "C", "D", 0.5)])  # fmt: skip
-    way = shortest_path(WalkGraph(graph), 0, 3, 5)
-    assert way is not None
-    assert graph.edges["id"].gather(way).to_list() == ["ac", "cd"]
 
 
 def test_s2_71_a_link_to_a_similar_entity_leads_on_and_is_no_fact() -> None:

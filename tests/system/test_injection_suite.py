@@ -380,7 +380,7 @@ def test_reading_writes_nothing_but_that_something_was_read(infested: Path, aske
             memory.recall("What does Marta do?", 5, graph=graph, now=NOW)
         memory.context_for("Marta", 2_000, now=NOW)
         memory.facts_of("Marta", as_of=EPOCH, known_as_of=NOW)
-        memory.history("Marta"), memory.neighbours("Marta"), memory.path("Marta", "Ferrywise")
+        memory.history("Marta"), memory.neighbours("Marta")
         memory.entities(), memory.find_entities("Mart"), memory.communities(now=NOW)
         aspects(memory.snapshot, NOW)
         memory.artifacts(), memory.duplicates("Marta"), memory.why("f_00000000")

@@ -16,7 +16,6 @@ from .answers import Neighbourhood as Neighbourhood
 from .answers import Observation as Observation
 from .answers import Outcome as Outcome
 from .answers import Passage as Passage
-from .answers import Path as Path
 from .answers import Provenance as Provenance
 from .answers import RankedEntity as RankedEntity
 from .answers import RecalledFact as RecalledFact

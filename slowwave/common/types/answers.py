@@ -297,7 +297,7 @@ class Community(Plain):
     members: tuple[Member, ...]
 
 
-# The surroundings of an entity, and the relation between two.
+# The surroundings of an entity.
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,11 +320,6 @@ class Neighbourhood:
     def as_json(self) -> dict[str, Any]:
         """As it is shown."""
         return {"entities": [asdict(one) for one in self.entities], "facts": [fact.as_json() for fact in self.facts]}
-
-
-@dataclass(frozen=True, slots=True)
-class Path(Neighbourhood):
-    """The entities on the way from one to another, and between each two of them the fact that relates them."""
 
 
 # Observations that look alike, and the outcome of added ones.
