@@ -38,15 +38,7 @@ def import_(
     path: Annotated[Path, typer.Argument(help="An export: a JSON file, or a folder of them.")],
     system: FromOption = "auto",
     require_approval: RequireApproval = False,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            "--key",
-            metavar="FILE|STORE",
-            help="The export.key of another store, or its address: trust exports of that store.",
-        ),
-    ] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Trust an export of slowwave without a key.")] = False,
+    trust: Annotated[bool, typer.Option("--trust", help="Trust an export of another store of slowwave.")] = False,
     dry_run: DryRun = False,
     *,
     place: Place,
@@ -54,22 +46,22 @@ def import_(
 ) -> Shown:
     """Import an export of mem0, Graphiti, Zep, the MCP memory server, or slowwave.
 
-    What `slowwave export` wrote in this store comes back row for row, into a namespace that holds nothing yet. So does
-    the export of a store whose --key is given, or one that you --trust. Facts of other systems are judged like new.
+    What `slowwave export` wrote in this store comes back row for row, into a namespace that holds nothing yet; so does
+    the export of another store that you --trust. Facts of other systems are judged like new.
     """
     from recall.export import is_own_export
     from tasks.transfer.imports import import_export
     from tasks.transfer.own_exports import import_own
 
     is_own = system == OWN or (system == "auto" and is_own_export(path))
-    if (key or trust) and not is_own:
-        raise UnusableInput("--key and --trust are for exports of slowwave.", "Leave them out.")
+    if trust and not is_own:
+        raise UnusableInput("--trust is for exports of slowwave.", "Leave it out.")
     if require_approval and is_own:
         raise UnusableInput("A whole memory comes back as it was, or not at all.", "Leave out --require-approval.")
     run = place.run("import", makes_store=True)
     with progress(quiet=as_json):
         if is_own:
-            done = import_own(run, path, key=key, trust=trust, dry_run=dry_run)
+            done = import_own(run, path, trust=trust, dry_run=dry_run)
         else:
             settings = place.settings.ingest
             done = import_export(run, path, settings, system, require_approval=require_approval, dry_run=dry_run)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from shutil import copyfile
-from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, Literal
 
 import polars as pl
@@ -25,27 +23,9 @@ from storage.snapshots import Snapshot, batches
 from storage.store import Store
 from storage.tables import SCHEMA_VERSION, TABLES
 
-from .readable_exports import what_it_holds, write_graph, write_pages
+from .readable_exports import HOLDS, write_graph, write_pages
 
 PART = 1 << 20
-
-
-@contextmanager
-def private_copy(folder: Path) -> Iterator[Path]:
-    """A copy of the files of an export that vanishes afterwards: what was checked in it cannot be changed by others.
-
-    Raises `UnusableInput` where a file cannot be read or there is no room.
-    """
-    with TemporaryDirectory(prefix="slowwave-import-") as place:
-        try:
-            for path in folder.iterdir():
-                if path.is_file():
-                    copyfile(path, Path(place, path.name))
-        except OSError as error:
-            raise UnusableInput(
-                f"{str(folder)!r} cannot be read: {error}.", "Export it again, or set TMPDIR to a place with more room."
-            ) from error
-        yield Path(place)
 
 
 # The seal of an export: keyed digests (HMAC-SHA256) of its files and of its manifest. Whoever has no key of the store
@@ -69,7 +49,7 @@ class Seal:
 
 @dataclass(frozen=True, slots=True)
 class SealCheck:
-    """The result of a check of a seal with some keys, and the reason in words."""
+    """The result of a check of a seal with a key, and the reason in words."""
 
     standing: Standing
     reason: str
@@ -229,14 +209,13 @@ class Manifest:
         digests = {name: _of_file(key, folder, name) for name in self.files}
         return replace(self, seal=Seal(_key_id(key), digests, _of_manifest(key, self._sealed_part(), digests)))
 
-    def judged(self, folder: Path, keys: Sequence[bytes]) -> SealCheck:
-        """Whether the export in a folder is as one of these keys sealed it; `UnusableInput` for an unreadable file."""
+    def judged(self, folder: Path, key: bytes | None) -> SealCheck:
+        """Whether the export in a folder is as this key sealed it; `UnusableInput` for an unreadable file."""
         if self.seal is None:
             return SealCheck("no seal", "It has no seal.")
         sealed = self.seal
-        key = next((each for each in keys if _is_same(_key_id(each), sealed.key_id)), None)
-        if key is None:
-            return SealCheck("unknown key", "It was sealed with a key that is not known here.")
+        if key is None or not _is_same(_key_id(key), sealed.key_id):
+            return SealCheck("unknown key", "It was sealed by another store.")
         if not _is_same(_of_manifest(key, self._sealed_part(), sealed.files), sealed.manifest):
             return SealCheck("changed", "What its manifest says was changed after it was written.")
         wrong = [name for name in self.files if not _is_same(_of_file(key, folder, name), sealed.files.get(name, ""))]
@@ -260,16 +239,16 @@ def export(
         raise UnusableInput(f"There is no format {format!r}.", f"Use {', '.join(FORMATS)}.")
     if with_vectors and format not in LOSSLESS:
         raise UnusableInput(f"{format} holds no vectors.", f"Use {' or '.join(LOSSLESS)}.")
-    key, unsealed = _key_of(store) if format in LOSSLESS else (None, "")
+    key = own_key(store.uri, is_made=True) if format in LOSSLESS else None
     snapshot = store.snapshot()
     with _new_folder(folder) as place:
         if format in LOSSLESS:
             counts = {name: LOSSLESS[format](snapshot, name, place, with_vectors) for name in TABLES}
-            holds = _holds(with_vectors)
+            holds = f"{_holds(with_vectors)}{'' if key else ' It has no seal, because the store has no key.'}"
         else:
             graph = place / f"{store.namespace}.graphml"
             counts = write_graph(snapshot, now, graph) if format == "graphml" else write_pages(snapshot, now, place)
-            holds = what_it_holds(snapshot, format, counts)
+            holds = HOLDS[format]
         manifest = Manifest(
             kind=KIND,
             version=_VERSION,
@@ -282,20 +261,12 @@ def export(
             dims=snapshot.dims,
             has_vectors=with_vectors,
             counts=counts,
-            holds=f"{holds} {unsealed}".strip(),
+            holds=holds,
         )
         if key:
             manifest = manifest.sealed(key, place)
         (place / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2) + "\n", encoding="utf-8")
     return manifest, folder
-
-
-def _key_of(store: Store) -> tuple[bytes | None, str]:
-    """The key that seals an export; where nothing can be written there, none, and why. Raises for an unusable key."""
-    try:
-        return own_key(store.uri), ""
-    except OSError as error:
-        return None, f"It has no seal, because the store has no key and none can be written: {error.strerror}."
 
 
 def _holds(with_vectors: bool) -> str:

@@ -19,6 +19,14 @@ from slowwave.common.validity import live_sql
 from slowwave.graph.graph import NAMED_WITH
 from storage.snapshots import Snapshot, batches
 
+HOLDS = {
+    "graphml": "Holds live relations as edges, other live facts in the node of their entity. Left out: facts that are "
+    "over, archived, unsure or about no entity; conversations, sources and history.",
+    "markdown": "Holds the facts of every entity, also those that are over. Left out: candidates and rejected ones, "
+    "facts about no entity; conversations, communities and history.",
+}
+"""What the files hold and leave out, in a line."""
+
 # A memory as GraphML: entities are nodes, live relations are edges; opens in Gephi, yEd, networkx, igraph.
 
 
@@ -133,8 +141,6 @@ _SIGNS = re.compile(r"([\\`*_{}\[\]()#+!|~^$>-])")
 _PAGE_FACTS = (
     "id", "subject_id", "object_id", "statement", "status", "valid_from", "valid_to", "confidence", "message_id",
 )  # fmt: skip
-UNSURE = "status IN ('candidate', 'rejected')"
-"""Facts that no page shows."""
 _LEARNED = "status NOT IN ('candidate', 'rejected')"
 
 
@@ -244,21 +250,3 @@ def _index(snapshot: Snapshot, files: Mapping[str, str], now: datetime) -> str:
 def in_markdown(text: str) -> str:
     """Stored text on one line, none of whose signs are Markdown or HTML."""
     return _SIGNS.sub(r"\\\1", html.escape(" ".join(readable(text).split()), quote=False))
-
-
-def what_it_holds(snapshot: Snapshot, format: str, counts: Mapping[str, int]) -> str:
-    """What the files hold and leave out, in a line."""
-    facts = snapshot.count("facts") + snapshot.count("facts_archive")
-    if format == "graphml":
-        edges, others = counts["facts"], counts["observations"]
-        return (
-            f"Holds {edges + others} of {facts} facts: {edges} live relations as edges, {others} live facts about one "
-            f"entity in its node. Left out: {facts - edges - others} facts that are over, archived, unsure or about no "
-            "entity; conversations, sources and history."
-        )
-    unsure = sum(snapshot.count(name, UNSURE) for name in ("facts", "facts_archive"))
-    alone = facts - unsure - counts["facts"]
-    return (
-        f"Holds {counts['facts']} of {facts} facts. Left out: {unsure} candidates and rejected ones, {alone} about "
-        "no entity that has a page; conversations, communities and history."
-    )

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from inference.embedding import Embedder, open_embedder
-from recall.export import HAS_VECTOR, Manifest, SealCheck, private_copy, read_manifest, read_rows_of
+from recall.export import HAS_VECTOR, Manifest, SealCheck, read_manifest, read_rows_of
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.errors import StoreMismatch, UnusableInput
 from slowwave.common.run_counts import RunCount
@@ -19,7 +19,7 @@ from slowwave.facts.searched_texts import READ
 from storage.changes import FACT_TABLES
 from storage.connection import namespaces
 from storage.doctor import PartialSnapshot, defects
-from storage.export_key import known_key, named_key
+from storage.export_key import own_key
 from storage.lease import IMPORTED
 from storage.snapshots import Reading
 from storage.store import Store
@@ -36,34 +36,26 @@ LEFT_OUT = ("commits", "log_marks")
 """The history of versions, which the new namespace begins anew, and how far logs were counted that it does not have."""
 
 
-def import_own(
-    run: Run, folder: Path, *, key: str | None = None, trust: bool = False, dry_run: bool = False
-) -> Imported:
+def import_own(run: Run, folder: Path, *, trust: bool = False, dry_run: bool = False) -> Imported:
     """Import an export of our own.
 
-    One that is as this store wrote it, or another store whose key is named (see `named_key`), comes back row for row
-    into a namespace that holds nothing yet; so does one that a person trusts, if its rows agree with each other. All
-    of that is published at once, or nothing is, and vectors that were left out are made anew with the model that the
-    export names.
+    One that is as this store wrote it comes back row for row into a namespace that holds nothing yet; so does one that
+    a person trusts, if its rows agree with each other. All of that is published at once, or nothing is, and vectors
+    that were left out are made anew with the model that the export names.
 
     Raises `UnusableInput` where nobody vouches for it, the namespace holds something, or a file is damaged; then
     nothing is written.
     """
-    with private_copy(folder) as files:
-        manifest = read_manifest(files)
-        known = named_key(key) if key else None if trust else known_key(run.store)
-        seal = manifest.judged(files, [known] if known else [])
-        if seal.standing != "whole" and not trust:
-            raise UnusableInput(
-                f"Nothing was imported. {seal.reason}",
-                "Name the export.key of the store that wrote it with --key; or take every row as it is with --trust.",
-            )
-        own = replace(run, embedder=manifest.embed_model)
-        counts = _bring_back(own, files, str(folder), manifest, seal, dry_run)
+    manifest = read_manifest(folder)
+    seal = manifest.judged(folder, None if trust else own_key(run.store))
+    if seal.standing != "whole" and not trust:
+        raise UnusableInput(f"Nothing was imported. {seal.reason}", "Take every row as it is with --trust.")
+    own = replace(run, embedder=manifest.embed_model)
+    counts = _bring_back(own, folder, manifest, seal, dry_run)
     return Imported(run.id, str(folder), SYSTEM, False, counts, (), seal)
 
 
-def _bring_back(run: Run, files: Path, path: str, manifest: Manifest, seal: SealCheck, dry_run: bool) -> dict[str, int]:
+def _bring_back(run: Run, files: Path, manifest: Manifest, seal: SealCheck, dry_run: bool) -> dict[str, int]:
     """Every row as it is, in one commit; returns how many of each table."""
     names = [name for name in tables_of(Role.STATE, Role.HISTORY) if name not in LEFT_OUT]
     counts = {name: _checked(files, manifest, name) for name in names}
@@ -77,7 +69,7 @@ def _bring_back(run: Run, files: Path, path: str, manifest: Manifest, seal: Seal
         )
     if not dry_run:
         tally = Counts(run.id, Counter({RunCount.ROWS_IMPORTED: sum(counts.values())}))
-        given = {"path": path, "commit": manifest.commit, "from": manifest.namespace}
+        given = {"path": str(files), "commit": manifest.commit, "from": manifest.namespace}
         with recorded(run, tally, {**given, "seal": seal.standing}):
             _publish(run, files, manifest, [name for name in names if counts[name]], seat, seal)
     return counts

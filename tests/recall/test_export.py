@@ -19,14 +19,14 @@ from typer.testing import CliRunner
 
 from apps.cli import app
 from inference.embedding import open_embedder
-from recall.export import FORMATS, MANIFEST, Manifest, SealCheck, export, is_own_export, read_manifest
+from recall.export import FORMATS, MANIFEST, SealCheck, export, is_own_export, read_manifest
 from recall.overview import list_runs
 from recall.readable_exports import page_names, safe_name
 from slowwave.common.errors import UnusableInput
 from slowwave.common.settings import DEFAULT_EMBEDDER
 from slowwave.common.validity import live_sql
 from storage.connection import namespaces
-from storage.export_key import KEY_FILE, named_key
+from storage.export_key import KEY_FILE
 from storage.store import Store
 from storage.tables import TABLES
 from tasks.runtime.runs import existing_run, new_run
@@ -83,7 +83,7 @@ def test_the_manifest_counts_every_table_and_names_the_state(memory: Path, expor
 def test_what_comes_back_is_what_was_published_row_for_row_with_vectors_made_anew(
     memory: Path, exports: dict[str, Path], tmp_path: Path
 ) -> None:
-    done = bring_back(exports["jsonl"], tmp_path / "m", key=str(memory))
+    done = bring_back(exports["jsonl"], tmp_path / "m", trust=True)
     assert done.counts["facts"] == len(rows(memory, "facts")) >= 5
     there, back = contents(memory, but=LEFT_OUT), contents(tmp_path / "m", but=LEFT_OUT)
     assert_same(
@@ -104,7 +104,7 @@ def test_what_comes_back_is_what_was_published_row_for_row_with_vectors_made_ane
 
 
 def test_vectors_come_along_if_they_are_asked_for(memory: Path, exports: dict[str, Path], tmp_path: Path) -> None:
-    bring_back(exports["parquet"], tmp_path / "m", key=str(memory))
+    bring_back(exports["parquet"], tmp_path / "m", trust=True)
     assert_same(contents(memory, but=LEFT_OUT), contents(tmp_path / "m", but=LEFT_OUT))
 
 
@@ -249,43 +249,12 @@ def test_the_commands_export_and_import_and_say_how_much(memory: Path, tmp_path:
     tried = run("import", tmp_path / "x", "--namespace", "again", "--dry-run")
     assert (tried["counts"]["facts"], tried["system"]) == (told["counts"]["facts"], "slowwave")
     assert namespaces(str(memory)) == ["default"]
-    words = ["import", str(tmp_path / "x"), "--store", str(tmp_path / "back"), "--key", str(memory)]
+    words = ["import", str(tmp_path / "x"), "--store", str(tmp_path / "back"), "--trust"]
     [line] = [said for said in CliRunner().invoke(app, words).stdout.splitlines() if "slowwave undo" in said]
     [run_id] = rows(tmp_path / "back", "runs", "flow = 'import'")["id"]
     assert line == f"Back with: slowwave undo {run_id}"
     assert "no format" in str(run("export", "--format", "csv", tmp_path / "y"))
     assert "holds no vectors" in str(run("export", "--format", "markdown", "--vectors", tmp_path / "y"))
-
-
-# What was checked is what comes in
-
-
-def pinned(path: Path) -> None:
-    """As many facts, all of them pinned."""
-    if path.suffix == ".jsonl":
-        text = path.read_text(encoding="utf-8").replace('"pinned":false', '"pinned":true')
-        path.write_text(text, encoding="utf-8")
-    else:
-        pl.read_parquet(path).with_columns(pinned=True).write_parquet(path)
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize("format", ["jsonl", "parquet"])
-def test_what_is_changed_after_the_seal_was_checked_does_not_come_in(
-    format: str, memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = export(Store.open(str(memory)), tmp_path / "x", format, NOW)[1]
-    check = Manifest.judged
-
-    def changed_when_checked(*given: Any) -> Any:
-        judged = check(*given)
-        assert judged.standing == "whole"
-        pinned(folder / f"facts.{format}")
-        return judged
-
-    monkeypatch.setattr(Manifest, "judged", changed_when_checked)
-    assert bring_back(folder, tmp_path / "m", "back", key=str(memory)).counts["facts"]
-    assert Store.open(str(tmp_path / "m"), "back").snapshot().count("facts", "pinned") == 0
 
 
 # A key that cannot be used
@@ -306,20 +275,17 @@ def leads_nowhere(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [garbled, unreadable, leads_nowhere])
-def test_where_the_key_cannot_be_used_nothing_is_sealed_or_known_as_its_own_and_a_copy_of_it_vouches(
+def test_where_the_key_cannot_be_used_nothing_is_sealed_or_known_as_its_own(
     spoil: Callable[[Path], None], memory: Path, tmp_path: Path
 ) -> None:
     here = Path(shutil.copytree(memory, tmp_path / "memory"))
     folder = export(Store.open(str(here)), tmp_path / "x", "jsonl", NOW)[1]
-    key = Path(shutil.copy(here / KEY_FILE, tmp_path / "copy.key"))
     spoil(here / KEY_FILE)
     with pytest.raises(UnusableInput) as refused:
         export(Store.open(str(here)), tmp_path / "y", "parquet", NOW)
     assert KEY_FILE in refused.value.message
     assert "Put a copy of it back" in refused.value.remedy
     assert not (tmp_path / "y").exists()
-    with pytest.raises(UnusableInput):
-        named_key(str(here))
     with pytest.raises(UnusableInput, match=KEY_FILE):
         bring_back(folder, here, "back", dry_run=True)
-    assert bring_back(folder, here, "back", key=str(key), dry_run=True).counts["facts"]
+    assert bring_back(folder, here, "back", trust=True, dry_run=True).counts["facts"]

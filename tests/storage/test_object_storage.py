@@ -23,7 +23,7 @@ from slowwave.common.settings import RetentionSettings
 from slowwave.integrations.python_api import OpenMemory
 from storage.connection import HEAD, connect, has_namespace, namespaces
 from storage.doctor import examine
-from storage.export_key import known_key, named_key, own_key
+from storage.export_key import own_key
 from storage.lease import Clock, make_once
 from storage.store import Store
 from storage.upkeep import stored_bytes
@@ -230,19 +230,8 @@ class TestMaking:
 
 
 @pytest.mark.proof
-def test_a_store_on_object_storage_has_one_key_whoever_makes_it_first_and_knows_its_export(
-    house: Store, tmp_path: Path
-) -> None:
-    assert known_key(URI) is None
-    together = Barrier(2)
-
-    def make(_: int) -> bytes:
-        together.wait()
-        return own_key(URI)
-
-    with ThreadPoolExecutor(2) as pool:
-        [key] = {*pool.map(make, range(2))}
-    assert known_key(f"{URI}/") == named_key(URI) == key
-    assert namespaces(URI) == ["default"]
+def test_a_store_on_object_storage_has_no_key_and_its_export_says_so(house: Store, tmp_path: Path) -> None:
+    assert own_key(URI, is_made=True) is None
     manifest, folder = export(house, tmp_path / "x", "jsonl", EPOCH)
-    assert manifest.judged(folder, [key]).standing == "whole"
+    assert manifest.holds.endswith("It has no seal, because the store has no key.")
+    assert manifest.judged(folder, None).standing == "no seal"

@@ -21,7 +21,7 @@ from recall.export import MANIFEST, export, read_manifest
 from slowwave.common.errors import SlowwaveError, UnusableInput
 from slowwave.common.settings import DEFAULT_EMBEDDER
 from storage.connection import namespaces
-from storage.export_key import KEY_FILE, known_key, named_key, own_key
+from storage.export_key import KEY_FILE, own_key
 from storage.store import Store
 from tasks.runtime.runs import new_run
 from tasks.transfer.imports import Imported
@@ -79,7 +79,7 @@ def test_an_edited_export_brings_in_nothing(memory: Path, exported: Path, tmp_pa
     edited = changed(exported, tmp_path / "edited", facts=lambda lines: active(lines)[0].update(pinned=True))
     for folder, store, words in (
         (edited, here, "Changed after it was written|What its manifest says was changed"),
-        (exported, tmp_path / "other", "a key that is not known here"),
+        (exported, tmp_path / "other", "sealed by another store"),
     ):
         with pytest.raises(UnusableInput, match=words) as refused:
             bring(folder, store)
@@ -130,22 +130,12 @@ def test_trust_does_not_cover_rows_that_refer_to_nothing_or_have_another_shape(
 
 
 @pytest.mark.proof
-def test_its_own_store_and_whoever_names_its_key_take_an_export_as_it_is(
-    memory: Path, exported: Path, tmp_path: Path
-) -> None:
-    copied = Path(shutil.copy(memory / KEY_FILE, tmp_path / "copy.key"))
-    for number, key in enumerate((str(memory), str(copied), str(memory / KEY_FILE))):
-        done = bring(exported, tmp_path / f"m{number}", key=key)
-        assert done.seal is not None
-        [said_so] = in_namespace(tmp_path / f"m{number}", "decisions", "action = 'import'").to_dicts()
-        assert (said_so["decided_by"], json.loads(said_so["measures"])["seal"]) == ("rule", "whole")
+def test_its_own_store_takes_an_export_as_it_is(memory: Path, exported: Path, tmp_path: Path) -> None:
     here = Path(shutil.copytree(memory, tmp_path / "memory"))
-    assert bring(exported, here).counts["facts"]
-    with pytest.raises(UnusableInput, match="no export key at"):
-        bring(exported, tmp_path / "m9", key=str(tmp_path / "nowhere"))
-    (tmp_path / "bad.key").write_text("none of it")
-    with pytest.raises(UnusableInput, match="holds no export key"):
-        bring(exported, tmp_path / "m9", key=str(tmp_path / "bad.key"))
+    done = bring(exported, here)
+    assert (done.seal is not None, done.counts["facts"] > 0) == (True, True)
+    [said_so] = in_namespace(here, "decisions", "action = 'import'").to_dicts()
+    assert (said_so["decided_by"], json.loads(said_so["measures"])["seal"]) == ("rule", "whole")
 
 
 @pytest.mark.proof
@@ -155,7 +145,7 @@ def test_an_export_without_a_seal_is_refused(exported: Path, memory: Path, tmp_p
     del manifest["seal"]
     (old / MANIFEST).write_text(json.dumps({**manifest, "version": 1}), encoding="utf-8")
     with pytest.raises(UnusableInput, match="It has no seal"):
-        bring(old, tmp_path / "m", key=str(memory))
+        bring(old, Path(shutil.copytree(memory, tmp_path / "memory")))
 
 
 @cache
@@ -182,7 +172,7 @@ def test_no_changed_byte_of_any_part_passes_for_whole(
     except SlowwaveError:
         return
     same = manifest == read_manifest(exported) and name == MANIFEST  # a blank of the layout says nothing
-    assert (manifest.judged(copy, [own_key(str(memory))]).standing == "whole") == same
+    assert (manifest.judged(copy, own_key(str(memory))).standing == "whole") == same
 
 
 # The key
@@ -193,15 +183,16 @@ def test_the_key_is_made_once_only_its_owner_reads_it_and_no_export_holds_it(
     memory: Path, exported: Path, tmp_path: Path
 ) -> None:
     place = tmp_path / "memory"
-    assert known_key(str(place)) is None
+    assert own_key(str(place)) is None
     assert not place.exists()
     with ThreadPoolExecutor(8) as pool:
-        keys = {*pool.map(lambda _: own_key(str(place)), range(32))}
+        keys = {*pool.map(lambda _: own_key(str(place), is_made=True), range(32))}
     assert len(keys) == 1
     assert [path.name for path in place.iterdir()] == [KEY_FILE]
     assert stat.S_IMODE((place / KEY_FILE).stat().st_mode) == 0o600
-    assert known_key(f"file://{place}") == named_key(str(place)) == keys.pop()
+    assert own_key(f"file://{place}") == keys.pop()
     key = own_key(str(memory))
+    assert key is not None
     assert namespaces(str(memory)) == ["default"]
     for path in exported.iterdir():
         assert key not in path.read_bytes()
