@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slowwave.common.errors import UnusableInput
 from slowwave.common.lexicon.labels import Locale, shown_type
 from slowwave.common.text import short_id
 from slowwave.integrations.python_api import OpenMemory
 
 from .configuration import Place
 from .maintain_commands import run_flow
-from .options import JsonOption, Shown, StoreOption
+from .options import JsonOption, Shown
 from .printing import Aside, Whole, marked_statement, table, validity
 
 if TYPE_CHECKING:
@@ -108,62 +107,24 @@ def aspects(
     aspect: Annotated[str | None, typer.Argument(metavar="[ASPECT]", help="Show the facts about this aspect.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many facts of an aspect to show.")] = 50,
     stored: Annotated[bool, typer.Option("--stored", help="Show the stored scores of the last run.")] = False,
-    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", help="All namespaces of the store.")] = False,
-    store: StoreOption = None,
-    namespace: Annotated[
-        list[str] | None,
-        typer.Option("--namespace", metavar="NAME", help="Which memory inside the store; may be repeated."),
-    ] = None,
+    *,
+    place: Place,
 ) -> Shown:
     """Show how much is known about each aspect of a life (0 to 100), or the facts about one."""
-    place = Place.of(store, "default")
-    names = _names(place, namespace, all_namespaces)
-    if aspect is None:
-        known = _known(place, names, stored)
-        yield known
-        yield from _aspect_lines(known)
+    from recall.groups import aspects as count
+    from recall.groups import stored_aspects
+
+    if aspect is not None:
+        yield from _facts_of_aspect(place, aspect, limit)
         return
-    if len(names) > 1 or stored:
-        raise UnusableInput("The facts of an aspect are shown of one namespace, as they are now.", "Ask for one.")
-    yield from _facts_of_aspect(Place(place.uri, names[0], place.settings), aspect, limit)
-
-
-def _names(place: Place, named: Sequence[str] | None, everything: bool) -> list[str]:
-    from storage.connection import namespaces
-
-    if not everything:
-        return list(dict.fromkeys(named or ["default"]))
-    if named:
-        raise UnusableInput("--namespace and --all-namespaces exclude each other.", "Leave one of them out.")
-    return namespaces(place.uri) or ["default"]
-
-
-def _known(place: Place, names: Sequence[str], is_stored: bool) -> dict[str, Any]:
-    from recall.groups import aspects_of, stored_aspects
-
-    if not is_stored:
-        return aspects_of(place.uri, names, settings=place.settings.recall.aspects)
-    if len(names) > 1:
-        raise UnusableInput("Stored scores are of one namespace each.", "Name one, or leave --stored out.")
-    snapshot = Place(place.uri, names[0], place.settings).store().snapshot()
-    profile = stored_aspects(snapshot, place.settings.recall.aspects)
-    return {"aspects": profile, "namespaces": {names[0]: profile}}
-
-
-def _aspect_lines(known: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """A row for each aspect: its score of 100, and that of each namespace where there are several."""
-    together, each = known["aspects"], known["namespaces"]
-    names = list(each) if len(each) > 1 else []
-    columns = ("display_name", "category", "shown", "facts", "entities")
-    rows = [
-        (*(row[name] for name in columns), *(each[name][n]["shown"] for name in names))
-        for n, row in enumerate(together)
-    ]
-    title = f"{len(names)} memories together, and the score of each" if names else "What is known, of 100"
-    at = max((row["scored_at"] for row in together if row["scored_at"]), default=None)
+    snapshot, settings = place.store().snapshot(), place.settings.recall.aspects
+    known = stored_aspects(snapshot, settings) if stored else count(snapshot, datetime.now(UTC), settings)
+    yield {"aspects": known}
+    at = max((row["scored_at"] for row in known if row["scored_at"]), default=None)
     scored = f"scored at {at:%Y-%m-%d %H:%M}" if at else "never scored: a run that learns something does it"
-    yield table(title, ("aspect", "category", "score", "facts", "entities", *names), rows, scored)
-    if not any(row["facts"] for row in together):
+    rows = [[row[name] for name in ("display_name", "category", "shown", "facts", "entities")] for row in known]
+    yield table("What is known, of 100", ("aspect", "category", "score", "facts", "entities"), rows, scored)
+    if not any(row["facts"] for row in known):
         yield Aside("No fact touches any aspect yet: slowwave ingest PATH learns some.")
 
 

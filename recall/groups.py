@@ -1,18 +1,17 @@
 """Groups of what is known: aspects of a life (S3-18), and communities of entities.
 
-`stored_aspects` reads what runs wrote; `aspects` and `aspects_of` count what is live now. The two may differ (S3-19).
+`stored_aspects` reads what runs wrote; `aspects` counts what is live now. The two may differ (S3-19).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import polars as pl
 
-from slowwave.common.errors import UnusableInput
 from slowwave.common.settings import AspectSettings
 from slowwave.common.types import Community, Member, RecalledFact
 from slowwave.common.validity import Moment, live_sql
@@ -22,7 +21,6 @@ from slowwave.graph.community_plan import community_names
 from slowwave.lifecycle.usage_scores import evolved_weight
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
-from storage.store import Store
 
 from .entities import LISTED
 from .facts import HOT, stored
@@ -59,24 +57,6 @@ def stored_aspects(reading: Reading, settings: AspectSettings = USUAL) -> Profil
         more = {"score": value, "shown": shown(value), "scored_at": row["scored_at"]}
         found.append({**aspect.as_json(), **counts, **more})
     return found
-
-
-def aspects_of(
-    uri: str, namespaces: Sequence[str], now: datetime | None = None, settings: AspectSettings = USUAL
-) -> dict[str, Any]:
-    """The contract of `aspects --json`: `aspects` of all these namespaces of a store at `now`, and of each by name.
-
-    Together, what two of them hold counts once. Raises `UnknownName` for a namespace that is not there and
-    `UnusableInput` where none is named.
-    """
-    if not namespaces:
-        raise UnusableInput("No namespace is named.", "Name at least one.")
-    at = now or datetime.now(UTC)
-    parts = {name: scored_from(Store.open(uri, name).snapshot(), at) for name in dict.fromkeys(namespaces)}
-    facts, tags = (pl.concat([part[n] for part in parts.values()]) for n in (0, 1))
-    together = score_aspects(facts.unique("id", keep="first", maintain_order=True), tags, settings)
-    each = {name: _profile(score_aspects(*part, settings), at) for name, part in parts.items()}
-    return {"aspects": _profile(together, at), "namespaces": each}
 
 
 def scored(reading: Reading, now: datetime, settings: AspectSettings = USUAL) -> pl.DataFrame:

@@ -70,15 +70,12 @@ DOCUMENTS: Sequence[tuple[str, str, Handler]] = (
     ("GET", "/api/recall", asking.recall_as_json),
     ("POST", "/api/ask", asking.ask_as_json),
     ("GET", "/api/why/{id:path}", asking.why_as_json),
-    ("GET", "/api/people", asking.people_as_json),
-    ("GET", "/api/people/{id}", asking.person_as_json),
     ("GET", "/api/runs", deciding.runs_as_json),
     ("GET", "/api/runs/{id}", deciding.run_as_json),
     ("POST", "/api/runs/{id}/undo", deciding.undo_as_json),
     ("GET", "/api/review", deciding.proposals_as_json),
     ("GET", "/api/review/{id}", deciding.proposal_as_json),
     ("POST", "/api/review/{id}/{choice}", deciding.decide_as_json),
-    ("GET", "/api/costs", asking.costs_as_json),
 )
 
 

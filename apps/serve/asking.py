@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -198,32 +197,11 @@ def days_of_change(facts: tuple[RecalledFact, ...]) -> list[str]:
     return sorted({str(day) for at in moments if (day := at.date()) < today} | {str(today)})
 
 
-def person_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
-    """`entity` and `facts`, as the tool `as_of` has them."""
-    entity, facts, _ = known_of(site, request.path_params["id"], text(values, "as_of"))
-    return {"entity": asdict(entity), "facts": [fact.as_json() for fact in facts]}
-
-
-def people_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
-    """`total` and `entities`, of a `type` or of all."""
-    total, entities = site.browsing.entities(MOST, text(values, "type") or None)
-    return {"total": total, "entities": [asdict(each) for each in entities]}
-
-
 # Calls, tokens and dollars, by day and model
 
 
 def costs(site: Site, request: Request, values: Values) -> Response:
-    """What it cost."""
-    return site.page(request, "costs.html", **costs_as_json(site, request, values))
-
-
-def costs_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
-    """`stats` as the command prints them, `costs` by day and model, and `runs` that paid."""
+    """What it cost: counts and costs by day and model, and the runs that paid."""
     now, store = datetime.now(UTC), site.place.store()
-    paid = [
-        {key: run[key] for key in ("id", "flow", "started_at", "calls", "tokens_in", "tokens_out", "usd")}
-        for run in list_runs(site.snapshot, 200)
-        if run["calls"]
-    ]
-    return {"stats": stats(store, now), "costs": costs_by_day(store), "runs": paid}
+    paid = [run for run in list_runs(site.snapshot, 200) if run["calls"]]
+    return site.page(request, "costs.html", stats=stats(store, now), costs=costs_by_day(store), runs=paid)

@@ -382,8 +382,6 @@ def test_what_a_model_costs_is_shown_by_day(own: Path, serve: Callable[..., Mess
     settings = Settings(ingest=IngestSettings(llm=LanguageSettings(model=CLAUDE, transient_retries=0)))
     with program(own, settings) as asked:
         asked.post("/api/ask", json={"q": "What does Marta play?"})
-        (day,) = asked.get("/api/costs").json()["costs"]
-        assert (day["model"], day["calls"], day["tokens_in"]) == (CLAUDE, 1, 100)
         page = asked.get("/costs").text
     assert "<table" in page
     assert CLAUDE in text_of(page)
@@ -430,9 +428,7 @@ def test_a_person_is_shown_now_and_at_the_end_of_a_day_with_the_stops_of_the_sli
     (days,) = re.findall(r'data-days="([^"]*)"', now)
     assert days.split()[:2] == ["2026-01-01", "2026-01-04"]
     assert 'href="/people/e_ferry"' in now
-    document = reader.get("/api/people/e_marta", params={"as_of": "2026-01-03"}).json()
-    assert {fact["statement"] for fact in document["facts"]} == {*MARTA}
-    assert reader.get("/api/people/Marta", params={"as_of": "2026-01-03"}).json() == document
+    assert all(statement in then for statement in MARTA)
 
 
 def test_people_are_listed_and_found_by_words(reader: TestClient) -> None:
@@ -513,8 +509,9 @@ def test_an_approval_changes_exactly_what_it_shows_and_stands_in_the_ledger(own:
         done = person.post(f"/review/{id}/approve", data={"by": "Ana", "note": "old", "risk": "yes"})
         assert done.headers["location"] == f"/review/{id}"
         assert "Approved and carried out, by Ana (browser)" in text_of(person.get(f"/review/{id}").text)
-        left = person.get("/api/people/e_marta").json()["facts"]
-        assert not {MARTA[0], MARTA[3]} & {fact["statement"] for fact in left}
+        left = person.get("/people/e_marta").text
+        assert MARTA[1] in left
+        assert MARTA[0] not in left.partition('class="over"')[0]
         listed = text_of(person.get("/review?show=decided").text)
         assert "applied by Ana" in listed
         assert _runs(own, "review"), "a run of its own"

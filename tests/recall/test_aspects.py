@@ -16,9 +16,9 @@ from stores import fact, remembered
 from talk import NOW, rows
 
 from flows.maintenance import consolidate, decay, steward
-from recall.groups import aspects, aspects_of, scored, stored_aspects
+from recall.groups import aspects, scored, stored_aspects
 from slowwave.common import frames
-from slowwave.common.errors import UnknownName, UnusableInput
+from slowwave.common.errors import UnknownName
 from slowwave.facts.aspects import (
     COUNTED,
     SLUGS,
@@ -301,20 +301,6 @@ def test_an_ingest_leaves_the_scores_of_what_it_learned(learned: tuple[Path, dic
     stored = snapshot.frame("aspect_scores", columns=["id", *COUNTED, "scored_at"])
     assert len(stored) == 14
     assert changed_scores(scored(snapshot, stored["scored_at"][0]), stored).is_empty()
-
-
-def test_chosen_namespaces_are_scored_each_and_together(store: str) -> None:
-    copytree(Path(store) / "default", Path(store) / "twin")
-    found = aspects_of(store, ["default", "twin", "default"], NOW)
-    assert list(found["namespaces"]) == ["default", "twin"]
-    assert (
-        found["aspects"] == found["namespaces"]["default"] == found["namespaces"]["twin"]
-    )  # the same fact is not known twice
-    assert aspects_of(store, ["twin"], NOW)["aspects"] == found["aspects"]
-    with pytest.raises(UnknownName, match="nobody"):
-        aspects_of(store, ["default", "nobody"], NOW)
-    with pytest.raises(UnusableInput):
-        aspects_of(store, [], NOW)
 
 
 def test_the_facts_of_an_aspect_come_strongest_first(store: str) -> None:
