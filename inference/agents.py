@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -114,9 +113,7 @@ class Agent:
         if _LOGIN.search(said) or code in self.login_codes:
             return NotLoggedIn(f"{self.label} is not logged in.", f"Log in: {self.login}. Or write --llm quotes.")
         if _LIMIT.search(said):
-            reset = _reset_in(said)
-            when = f"; it is reset {reset}" if reset else ""
-            return LimitReached(f"The limit of {self.label} is reached{when}.")
+            return LimitReached(f"The limit of {self.label} is reached: {said.rstrip('.')}.")
         if _BUSY.search(said):
             return Unavailable(f"{self.label}: {said}")
         return NoReply(f"{self.label} gave no answer" + (f" (exit code {code})" if code else "") + f": {said or '-'}")
@@ -224,19 +221,6 @@ _LIMIT = re.compile(
     re.IGNORECASE,
 )
 _BUSY = re.compile(r"overloaded|connection|network|timed? ?out|unavailable|ECONN|ENOTFOUND|\b5\d\d\b", re.IGNORECASE)
-_RESET = re.compile(r"(?:resets?|reset after|try again|retry)\s*((?:at|in|after|on)?\s*[^|.∙·\n]{2,40})", re.IGNORECASE)
-_SECONDS = re.compile(r"\|(\d{10})\b")
-
-
-def _reset_in(said: str) -> str:
-    """When a limit is reset, in the agent's words; a time in seconds since 1970 as a date."""
-    if seconds := _SECONDS.search(said):
-        return f"at {datetime.fromtimestamp(int(seconds[1]), UTC):%Y-%m-%d %H:%M} UTC"
-    found = _RESET.search(said)
-    if found is None:
-        return ""
-    when = found[1].strip().rstrip(",;")
-    return when if "(" in when else when.rstrip(")")
 
 
 def _said(output: str) -> str:

@@ -298,10 +298,10 @@ class BatchedPrompts(Generic[T]):
 
     async def _take_in(self, this_round: Round, batch: SubmittedBatch, results: Mapping[str, BatchResult]) -> None:
         """Write down what became of each prompt, except what another run wrote down already."""
-        written = await self._call(self._ledger.written_since, batch.keys, batch.begun_at)
+        known = await self._call(self._ledger.lookup, batch.keys)
+        written = {key for key, entry in known.items() if entry.is_final}
         this_round.ask_again(written)
-        asked_by_nobody = [key for key in batch.keys if key not in this_round.waiting]
-        nobody = _nobody(batch, await self._call(self._ledger.lookup, asked_by_nobody))
+        nobody = _nobody(batch, known)
         ours = [this_round.waiting.pop(key, nobody[key]) for key in batch.keys if key not in written]
         await asyncio.gather(
             *(self._take_in_one(this_round, each, results.get(each.key, BatchResult())) for each in ours)

@@ -10,9 +10,8 @@ import random
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from math import ceil
 from types import MappingProxyType
 
 from slowwave.common.errors import BudgetReached
@@ -74,10 +73,9 @@ class Caps:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reservation:
-    """The expected cost of calls in flight, and the amount reserved for them."""
+    """The expected cost of calls in flight."""
 
-    estimate: Usage
-    reserved: Usage
+    expected: Usage
 
 
 @dataclass
@@ -85,7 +83,7 @@ class Budget:
     """Limits of a run, and of all runs of a day together.
 
     A call is admitted if the spent cost, the reserved cost of calls in flight and its own expected cost stay
-    within every limit. Estimates are corrected by what the calls so far really cost. A call that would not fit waits
+    within every limit. A call that would not fit waits
     for those in flight, since they may turn out cheaper; if none is in flight, the budget is reached. Only an answer
     that costs more than was held for it can take a run over its limit, and a day only what other runs have in flight:
     what they spent is asked of `others` before each reservation. What a call cost belongs to the day on which it is
@@ -101,7 +99,6 @@ class Budget:
     stopped_by: str = ""
     _day: date = date.min
     _spent_by_others: Usage = field(default_factory=Usage)
-    _estimated: Usage = field(default_factory=Usage)
     _in_flight: list[Reservation] = field(default_factory=list)
     _settled: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -123,7 +120,7 @@ class Budget:
                 self._in_flight.append(reservation)
                 return reservation, count
             if not self._in_flight:
-                self.stop(self._sentence(self._exceeded(self._corrected(estimates[0]))))
+                self.stop(self._sentence(self._exceeded(estimates[0])))
                 break
             self._settled.clear()
             await self._settled.wait()
@@ -131,7 +128,7 @@ class Budget:
 
     def take_on(self, estimate: Usage) -> Reservation:
         """Reserve the expected cost of calls that an earlier run sent, whether it fits or not."""
-        self._in_flight.append(Reservation(estimate, self._corrected(estimate)))
+        self._in_flight.append(Reservation(estimate))
         return self._in_flight[-1]
 
     def settle(self, reservation: Reservation, actual: Usage) -> None:
@@ -140,7 +137,6 @@ class Budget:
         self.spent = self.spent + actual
         day = self.today()
         self.spent_on[day] = self.spent_on.get(day, Usage()) + actual
-        self._estimated = self._estimated + _share(reservation.estimate, actual)
         self._settled.set()
 
     def stop(self, reason: str) -> None:
@@ -162,26 +158,15 @@ class Budget:
         self._day, self._spent_by_others = day, spent
 
     def _fitting(self, estimates: Sequence[Usage]) -> tuple[Reservation, int]:
-        estimate = reserved = Usage()
+        expected = Usage()
         for count, each in enumerate(estimates):
-            more = reserved + self._corrected(each)
-            if self._exceeded(more):
-                return Reservation(estimate, reserved), count
-            estimate, reserved = estimate + each, more
-        return Reservation(estimate, reserved), len(estimates)
-
-    def _corrected(self, estimate: Usage) -> Usage:
-        spent, before = self.spent, self._estimated
-        tokens = (spent.tokens_in + spent.tokens_out) / max(1, before.tokens_in + before.tokens_out)
-        return replace(
-            estimate,
-            tokens_in=ceil(estimate.tokens_in * (tokens if before.calls else 1.0)),
-            tokens_out=ceil(estimate.tokens_out * (tokens if before.calls else 1.0)),
-            usd=estimate.usd * (spent.usd / before.usd if before.usd else 1.0),
-        )
+            if self._exceeded(expected + each):
+                return Reservation(expected), count
+            expected = expected + each
+        return Reservation(expected), len(estimates)
 
     def _exceeded(self, more: Usage) -> list[str]:
-        reserved = sum((reservation.reserved for reservation in self._in_flight), more)
+        reserved = sum((each.expected for each in self._in_flight), more)
         return self.run.exceeded(self.spent + reserved) + self.day.exceeded(self._spent_on_the_day() + reserved)
 
     def _spent_on_the_day(self) -> Usage:
@@ -193,15 +178,6 @@ class Budget:
         day = self.day.spent_of_limits(self._spent_on_the_day())
         parts = [f"{', '.join(run)} spent" if run else "", f"{', '.join(day)} spent since midnight UTC" if day else ""]
         return f"The budget is reached, by {' and '.join(broken)}: {'; '.join(part for part in parts if part)}."
-
-
-def _share(estimate: Usage, actual: Usage) -> Usage:
-    """The share of an estimate for this number of its calls; answers without a call cost what was expected."""
-    if not estimate.calls:
-        return actual
-    share = min(1.0, actual.calls / estimate.calls)
-    tokens_in, tokens_out = round(estimate.tokens_in * share), round(estimate.tokens_out * share)
-    return replace(estimate, calls=actual.calls, tokens_in=tokens_in, tokens_out=tokens_out, usd=estimate.usd * share)
 
 
 MILLION = 1_000_000

@@ -78,7 +78,7 @@ def failure_of(error: BaseException, stop: str, is_answered: bool, is_empty: boo
         return Failure(Kind.EMPTY, "invalid: the answer was empty")
     cause = _cause(error)
     if isinstance(cause, LimitReached):
-        return Failure(Kind.LIMIT, cause.message)
+        return Failure(Kind.LIMIT, message_of(cause))
     if isinstance(cause, NoReply):
         return Failure(Kind.EMPTY, f"invalid: {message_of(cause)}")
     status = getattr(cause, "status_code", None)

@@ -38,9 +38,6 @@ class Ledger(Protocol):
     def lookup(self, keys: Sequence[str]) -> dict[str, LedgerEntry]:
         """The newest entry of each id that is known."""
 
-    def written_since(self, keys: Sequence[str], moment: datetime) -> set[str]:
-        """Those of these ids that have an entry since then."""
-
     def record(self, entries: Sequence[LedgerEntry]) -> None:
         """Keep these entries for good; one of the same id replaces the earlier one."""
 
@@ -60,20 +57,14 @@ class MemoryLedger:
 
     entries: dict[str, LedgerEntry] = field(default_factory=dict)
     submitted: dict[str, SubmittedBatch] = field(default_factory=dict)
-    kept_at: dict[str, datetime] = field(default_factory=dict)
 
     def lookup(self, keys: Sequence[str]) -> dict[str, LedgerEntry]:
         """The entries of these ids that are known."""
         return {key: self.entries[key] for key in keys if key in self.entries}
 
-    def written_since(self, keys: Sequence[str], moment: datetime) -> set[str]:
-        """Those of these ids that have an entry since then."""
-        return {key for key in keys if key in self.kept_at and self.kept_at[key] >= moment}
-
     def record(self, entries: Sequence[LedgerEntry]) -> None:
         """Keep these entries."""
         self.entries |= {entry.id: entry for entry in entries}
-        self.kept_at |= dict.fromkeys((entry.id for entry in entries), datetime.now(UTC))
 
     def spent_since(self, moment: datetime) -> Usage:
         """Nothing: no other run writes here."""

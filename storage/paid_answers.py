@@ -54,12 +54,6 @@ class StoredAnswers:
         newest = _newest(pl.concat(parts)).select(_COLUMNS).with_columns(_calls())
         return {row["id"]: LedgerEntry(**row) for row in newest.iter_rows(named=True)}
 
-    def written_since(self, keys: Sequence[str], moment: datetime) -> set[str]:
-        """Those of these ids that have an entry since then."""
-        late = f" AND created_at >= {time_sql(moment)}"
-        parts = [self._store.log("llm_calls", f"({where}){late}", ["id"]) for where in id_filters(sorted(set(keys)))]
-        return {id for part in parts for id in part["id"]}
-
     def record(self, entries: Sequence[LedgerEntry]) -> None:
         """Keep these entries for good; one of the same id takes the place of the earlier one."""
         if entries:

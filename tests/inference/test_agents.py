@@ -95,7 +95,7 @@ LIMIT = {
         "code": 1,
     },
 }
-RESETS = {"claude-code": "3pm (Europe/Berlin)", "codex": "at 3:05 PM", "gemini-cli": "after 5h30m"}
+RESETS = {"claude-code": "resets 3pm", "codex": "Try again at 3:05 PM", "gemini-cli": "will reset after 5h30m"}
 LOGIN = {
     "claude-code": {"output": claude(is_error=True, result="Invalid API key · Please run /login"), "code": 1},
     "codex": {"errors": "ERROR: 401 Unauthorized: not logged in", "code": 1},
@@ -175,7 +175,8 @@ def test_a_limit_that_is_reached_ends_the_run_and_the_next_one_reads_the_rest(pr
     answers, language, ledger = run(provider, 4, concurrency=1)
     assert [answer.skipped for answer in answers] == [False, True, True, True]
     assert language.budget_reached
-    assert f"limit of {AGENTS[provider].label} is reached; it is reset {RESETS[provider]}" in language.stopped_by
+    assert f"limit of {AGENTS[provider].label} is reached: " in language.stopped_by
+    assert RESETS[provider] in language.stopped_by
     assert len(calls(log)) == 2
     later, _, _ = run(provider, 4, ledger)
     assert all(answer.value for answer in later)
