@@ -74,10 +74,10 @@ class Trace:
 
 
 class VersionReader:
-    """Reads tables at any version that is still kept; `commits`, in order, tell why a version is gone."""
+    """Reads tables at any version that is still kept."""
 
-    def __init__(self, db: DBConnection, commits: pl.DataFrame | None = None) -> None:
-        self._db, self._commits = db, commits
+    def __init__(self, db: DBConnection) -> None:
+        self._db = db
 
     def marks(self, name: str, version: int) -> pl.DataFrame:
         """Ids and marks of all rows: columns id, mark."""
@@ -96,18 +96,9 @@ class VersionReader:
             return read_rows(table, where, columns)
         except (ValueError, RuntimeError, OSError) as error:
             raise UndoRefused(
-                self._why_gone(name, version),
+                f"Version {version} of table {name} is no longer kept.",
                 "Undo reaches back retention.undo_days, and never beyond a `slowwave forget`.",
             ) from error
-
-    def _why_gone(self, name: str, version: int) -> str:
-        """A sentence: the first erasure after a version took it away, or else its age did."""
-        if self._commits is not None:
-            erasures = self._commits.filter(pl.col("kind") == "forget").select("versions", "at")
-            for versions, at in erasures.iter_rows():
-                if json.loads(versions).get(name, 0) > version:
-                    return f"A `slowwave forget` on {at:%Y-%m-%d} removed what this undo needs."
-        return f"Version {version} of table {name} is no longer kept."
 
 
 def segments_of(commits: pl.DataFrame) -> dict[str, list[Segment]]:

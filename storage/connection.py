@@ -7,11 +7,10 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
@@ -260,17 +259,7 @@ async def _added(additions: Sequence[tuple[Table, pa.Table, str]]) -> list[AddRe
 
 # Files on object storage, looked at with the same settings of the environment as LanceDB's.
 
-
-_NAMES: Mapping[str, tuple[str, ...]] = {
-    "access_key": ("access_key_id",),
-    "secret_key": ("secret_access_key",),
-    "session_token": ("session_token", "token"),
-    "region": ("region", "default_region"),
-    "endpoint_override": ("endpoint_url_s3", "endpoint_url", "endpoint"),
-    "anonymous": ("skip_signature",),
-    "force_virtual_addressing": ("virtual_hosted_style_request",),
-}
-"""The name of a setting in PyArrow, and its names in `AWS_…`."""
+IN_HOST = "AWS_VIRTUAL_HOSTED_STYLE_REQUEST"
 
 
 def is_remote(uri: str) -> bool:
@@ -284,11 +273,10 @@ def file_system(uri: str) -> tuple[fs.FileSystem, str]:
 
     if not is_remote(uri):
         return fs.LocalFileSystem(), os.path.abspath(uri.removeprefix("file://"))
-    scheme, _, path = uri.rstrip("/").partition("://")
-    if scheme != "s3":
-        system, path = fs.FileSystem.from_uri(uri)
-        return system, path
-    return _s3(path.partition("/")[0], tuple(sorted(_s3_settings(os.environ).items()))), path
+    in_host = os.environ.get(IN_HOST, "").lower() in ("1", "true", "yes", "on")  # the others PyArrow knows itself
+    more = "?force_virtual_addressing=true" if in_host and uri.startswith("s3://") else ""
+    system, path = fs.FileSystem.from_uri(f"{uri.rstrip('/')}{more}")
+    return system, path
 
 
 def exist(uri: str, names: Iterable[str]) -> list[str]:
@@ -344,24 +332,3 @@ def _reached(uri: str) -> Iterator[None]:
             f"The object storage of {uri!r} does not answer as it should: {reason}",
             "Check the bucket and what AWS_ENDPOINT_URL, AWS_REGION and the AWS keys say: see docs/object-storage.md.",
         ) from error
-
-
-def _s3_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """What is set, by PyArrow's names."""
-    known = {name.lower().removeprefix("aws_"): value for name, value in environment.items() if name.startswith("AWS_")}
-    found = {ours: [known[name] for name in names if known.get(name)] for ours, names in _NAMES.items()}
-    return {ours: values[0] for ours, values in found.items() if values}
-
-
-@lru_cache(maxsize=16)
-def _s3(bucket: str, settings: tuple[tuple[str, str], ...]) -> fs.S3FileSystem:
-    from pyarrow import fs
-
-    chosen: dict[str, Any] = dict(settings)
-    for flag in ("anonymous", "force_virtual_addressing"):
-        chosen[flag] = chosen.get(flag, "").lower() in ("1", "true", "yes", "on")
-    if "endpoint_override" in chosen:
-        chosen["scheme"] = "http" if chosen["endpoint_override"].startswith("http://") else "https"
-    elif "region" not in chosen:
-        chosen["region"] = fs.resolve_s3_region(bucket)
-    return fs.S3FileSystem(**chosen)

@@ -176,7 +176,7 @@ class _Undoing:
         self._commits = tx.frame("commits").sort("sequence")
         self._start = dict(tx.versions)
         self._eras = Eras(self._commits, (tx.lease.embed_model, tx.lease.dims))
-        self._reader = VersionReader(store.db, self._commits)
+        self._reader = VersionReader(store.db)
 
     def runs_to_undo(self, requested: Sequence[str], cascade: bool) -> list[str]:
         """The runs and, under `cascade`, every later run that built on them; newest first."""

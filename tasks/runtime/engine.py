@@ -244,16 +244,12 @@ def tell(line: str) -> None:
 
 
 async def report_progress(stage: str, done: int, total: int | None = None) -> None:
-    """Say how far a stage is: to the terminal, or as a progress artifact and a log line of the Prefect run."""
+    """Say how far a stage is: to the terminal, or in the log of the Prefect run."""
     watcher = _watcher.get()
     if watcher is not None:
         watcher(stage, done, total)
     elif not is_inline():
         log.info("%s: %d%s", stage, done, f" of {total}" if total else "")
-        if total:
-            from .prefect_engine import show_progress
-
-            await show_progress(stage, 100.0 * done / total)
 
 
 # What a run asks of the Prefect API: events for its listeners, and its turn in a namespace.

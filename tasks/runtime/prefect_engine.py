@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import wraps
-from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar, get_type_hints
-from uuid import UUID
 
 from prefect import Flow as PrefectFlow
 from prefect import Task as PrefectTask
@@ -138,8 +136,6 @@ async def _make_turn(name: str) -> None:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_shown: ContextVar[Mapping[str, UUID]] = ContextVar("shown", default=MappingProxyType({}))
-
 
 def is_under_way() -> bool:
     """Whether a Prefect API is configured, or a Prefect run is under way."""
@@ -188,16 +184,3 @@ def run_name() -> str:
 
     at = runtime.flow_run.scheduled_start_time
     return f"{runtime.flow_run.flow_name} {runtime.flow_run.parameters.get('namespace', '')} {at:%Y-%m-%d %H:%M:%S}"
-
-
-async def show_progress(stage: str, percent: float) -> None:
-    """Show on the page of the run how far a stage is."""
-    from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifact
-
-    shown = _shown.get()
-    if stage not in shown:
-        _shown.set(
-            {**shown, stage: await acreate_progress_artifact(percent, key=stage.replace(" ", "-"), description=stage)}
-        )
-    else:
-        await aupdate_progress_artifact(shown[stage], progress=percent)

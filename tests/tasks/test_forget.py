@@ -308,7 +308,7 @@ def test_a_decision_records_it_without_the_name_and_nothing_before_it_can_be_und
     runs = rows(done.store, "runs")["id"].to_list()
     assert len(runs) == 2
     for each in runs:
-        with pytest.raises(UndoRefused, match=r"^A `slowwave forget` on \d{4}-.* never beyond a `slowwave forget`"):
+        with pytest.raises(UndoRefused, match="never beyond a `slowwave forget`"):
             undo(Store.open(str(done.store)), each, "u", NOW)
     with pytest.raises(StoreMismatch, match="gone"):
         done.old.frame("facts")
