@@ -16,7 +16,7 @@ from typing import Any
 
 from flows.ingest import ingest
 from flows.maintenance import communities
-from recall.overview import changes, repeated, stats
+from recall.overview import changes, stats
 from slowwave.common.errors import UnusableInput
 from slowwave.common.installation import project_folder
 from slowwave.common.settings import CommunitySettings, IngestSettings, LanguageSettings
@@ -40,7 +40,7 @@ RECORDED = project_folder() / "examples" / "recorded" / "answers.jsonl"
 """What a model answered about the bundled conversations; `make record` renews it."""
 RECORDED_AT = datetime(2026, 11, 1, tzinfo=UTC)
 """The time that counts as now while answers are recorded or played: what is live then is shown in prompts."""
-PEOPLE, CHANGES, REPEATED, GROUPS, ANSWERS = 4, 8, 4, 3, 3
+PEOPLE, CHANGES, GROUPS, ANSWERS = 4, 8, 3, 3
 WIDEST, LINE = 100, 60
 
 
@@ -79,10 +79,9 @@ def _look(uri: str, summary: dict[str, Any]) -> Shown:
         found = [*memory.recall_many(QUESTIONS, k=3), memory.recall(OVER_TWO_RELATIONS, k=8, graph="bfs")]
         _, groups = memory.communities(limit=GROUPS)
         changed = [change for change in changes(memory.snapshot) if change["now"]]
-        again = repeated(memory.snapshot)
-        document = {"ingest": summary, "stats": counted, "changes": changed, "repeated": again}
+        document = {"ingest": summary, "stats": counted, "changes": changed}
         yield {**document, "communities": groups, "recalls": found}
-        yield from _lines(memory, summary, counted, changed, again, groups)
+        yield from _lines(memory, summary, counted, changed, groups)
         speakers = memory.speakers([fact for each in found for fact in each.facts])
     for each in found:
         walked = [fact for fact in each.facts if "hops" in fact.parts and each.query == OVER_TWO_RELATIONS]
@@ -104,7 +103,6 @@ def _lines(
     summary: dict[str, Any],
     counted: dict[str, Any],
     changed: list[dict[str, Any]],
-    again: list[dict[str, Any]],
     groups: Sequence[Community],
 ) -> Iterator[str]:
     counts, refused = summary["counts"], sum(summary["refused"].values())
@@ -127,9 +125,6 @@ def _lines(
             placeholder="…",
         )  # fmt: skip
         yield _cut(f"    before: {change['before']}")
-    if again:
-        yield from _title("Said several times, kept once")
-    yield from (_cut(row["statement"], f"  [{', '.join(row['said_in'][:2])}]") for row in again[:REPEATED])
     if groups:
         yield from _title("What belongs together")
     for group in groups:
@@ -145,10 +140,9 @@ def _title(words: str) -> Sequence[str]:
     return "", f"{words} {'─' * max(_width() - len(words) - 1, 5)}"
 
 
-def _cut(words: str, end: str = "") -> str:
-    """The words and the end on one line."""
-    room = _width() - len(end)
-    return f"{words if len(words) <= room else f'{words[: room - 1]}…'}{end}"
+def _cut(words: str) -> str:
+    """The words on one line."""
+    return words if len(words) <= _width() else f"{words[: _width() - 1]}…"
 
 
 @contextmanager

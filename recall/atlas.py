@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from slowwave.common.settings import AspectSettings
-from slowwave.common.validity import is_live, live_sql
+from slowwave.common.validity import is_live
 from slowwave.graph.community_detection import places_of
 from slowwave.graph.map_layout import lay_out
 from slowwave.lifecycle.usage_scores import survivors
@@ -18,7 +17,7 @@ from storage.snapshots import Snapshot
 from storage.store import Store
 
 from .facts import ALL
-from .groups import MEMBERS, aspects, summarised_communities
+from .groups import MEMBERS, summarised_communities
 
 _WAS_TRUE = ("active", "superseded", "archived")
 
@@ -41,7 +40,7 @@ _CHOICE = (
     "replaced_by", "mentions",
 )  # fmt: skip
 _TEXT = (
-    "id", "statement", "predicate", "object_text", "status_reason", "confidence", "aspect_slugs", "pinned",
+    "id", "statement", "predicate", "object_text", "status_reason", "confidence", "pinned",
 )  # fmt: skip
 
 
@@ -138,7 +137,6 @@ def _facts(snapshot: Snapshot, chosen: pl.DataFrame, limits: AtlasLimits) -> dic
         "confidence": rows["confidence"].fill_null(0.0).round(2).to_list(),
         "reason": rows["status_reason"].to_list(),
         "by": rows["by"].to_list(),
-        "aspects": rows["aspect_slugs"].fill_null([]).to_list(),
         **{name: codes for name, (codes, _) in coded.items()},
         "predicates": coded["p"][1],
         "statuses": coded["st"][1],
@@ -188,18 +186,12 @@ def _sources(snapshot: Snapshot, ids: pl.Series, index: dict[str, int], limits: 
 # The whole: one memory as plain data, in columns, bounded, with the places of its entities on the map.
 
 
-FORMAT = 1
 DAY = 86_400
 ROOM = 0.5
 """How much the room of an entity on the map grows with the root of its degree."""
 
 
-def atlas_data(
-    store: Store,
-    now: datetime,
-    limits: AtlasLimits | None = None,
-    scoring: AspectSettings | None = None,
-) -> dict[str, Any]:
+def atlas_data(store: Store, now: datetime, limits: AtlasLimits | None = None) -> dict[str, Any]:
     """The newest state of a store: `entities` and `facts` in columns of equal length, the rest as lists of rows.
 
     Facts point at entities by position, `s` and `t` (null: about one entity alone). Times are whole seconds since 1970.
@@ -214,31 +206,13 @@ def atlas_data(
     last = max([at, *changes.tail(1)])
     communities, member_of = _communities(snapshot, entities, now)
     return {
-        "format": FORMAT,
         "namespace": store.namespace,
-        "commit": snapshot.sequence,
         "now": at,
         "reach": (min([at, last - DAY, *changes.head(1)]), last),  # of the axis of time, a day at least
-        "counts": _counts(snapshot, now),
         "left_out": {"entities": len(everyone) - len(entities), "facts": len(facts) - len(chosen)},
         "entities": _entities(snapshot, entities, chosen, member_of, limits),
         "facts": _facts(snapshot, chosen, limits),
         "communities": communities,
-        "aspects": _aspects(snapshot, now, scoring or AspectSettings()),
-    }
-
-
-def _counts(snapshot: Snapshot, now: datetime) -> dict[str, int]:
-    """Of the whole store, whatever is left out."""
-    live = live_sql(now)
-    return {
-        "entities": snapshot.count("entities", "(status IS NULL OR status != 'archived') AND merged_into IS NULL"),
-        "facts": snapshot.count("facts", live),
-        "relations": snapshot.count("facts", f"{live} AND kind = 'relation' AND object_id IS NOT NULL"),
-        "ended": snapshot.count("facts", "status = 'superseded'") + snapshot.count("facts_archive"),
-        "messages": snapshot.count("messages"),
-        "communities": snapshot.count("communities"),
-        "commits": snapshot.sequence,
     }
 
 
@@ -287,14 +261,3 @@ def _communities(snapshot: Snapshot, entities: pl.DataFrame, now: datetime) -> t
     order = listed.select(community_id="id").with_row_index("place")
     placed = belongs.join(order, on="community_id", how="left", maintain_order="left")
     return listed.to_dicts(), placed["place"].cast(pl.Int32).fill_null(-1)
-
-
-def _aspects(snapshot: Snapshot, now: datetime, settings: AspectSettings) -> list[dict[str, Any]]:
-    """All fourteen with their scores, counted from the facts that are live now."""
-    return [
-        {
-            "slug": row["slug"], "name": row["display_name"], "category": row["category"],
-            "score": round(row["score"], 1), "facts": row["facts"], "entities": row["entities"],
-        }
-        for row in aspects(snapshot, now, settings)
-    ]  # fmt: skip

@@ -125,26 +125,6 @@ def changes(snapshot: Snapshot) -> list[dict[str, Any]]:
     return newest.rename({"statement": "before", "status_reason": "reason"}).to_dicts()
 
 
-def repeated(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """Six facts that several messages say: `statement`, and `said_in`, names; said by people first, then by most."""
-    facts = snapshot.frame("facts", "status = 'active' AND evidence_count > 1", ["id", "statement", "evidence_count"])
-    evidence = snapshot.by_ids("fact_evidence", facts["id"], ["fact_id", "message_id", "occurred_at"], key="fact_id")
-    messages = snapshot.by_ids("messages", evidence["message_id"], ["id", "message_id", "conversation_id", "role"])
-    named = messages.with_columns(
-        is_read=pl.col("role") == "document",
-        name=pl.when(pl.col("role") == "document")
-        .then(pl.col("conversation_id").str.split("/").list.last())
-        .otherwise("message_id"),
-    ).select("id", "is_read", "name")
-    sources = evidence.join(named, left_on="message_id", right_on="id").sort("occurred_at", "name")
-    names = sources.group_by("fact_id", maintain_order=True).agg(
-        "is_read", said_in=pl.col("name").unique(maintain_order=True)
-    )
-    both = facts.join(names.with_columns(pl.col("is_read").list.any()), left_on="id", right_on="fact_id")
-    first = both.sort("is_read", "evidence_count", "id", descending=[False, True, False]).head(6)
-    return first.select("statement", "said_in").to_dicts()
-
-
 # Runs in words: the parameters, effects and cost of each, and its commits.
 
 

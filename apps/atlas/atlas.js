@@ -18,7 +18,6 @@ const atlas = {
     atlas.state.time = seconds;
     tellAt(seconds);
     showTime();
-    if (atlas.state.focus && atlas.state.focus.kind === "aspect") light(aspectEntities(atlas.state.focus.place));
     if (atlas.state.entity >= 0 && atlas.state.fact < 0) drawPanel();
     refresh();
   },
@@ -40,7 +39,6 @@ const atlas = {
     if (!ends.every(isInView)) bringIntoView(ends);
   },
   showGroup(n) { focusOn("group", n, "groups", membersOf[n], true); },
-  showAspect(slug) { focusOn("aspect", slug, "aspects", aspectEntities(slug)); },
   openTab(tab) {
     Object.assign(atlas.state, { tab, entity: -1, fact: -1, focus: null, past: [] });
     Object.assign(look, { centre: -1, fact: -1 });
@@ -53,7 +51,7 @@ const atlas = {
     const past = atlas.state.past;
     if (last.fact >= 0) atlas.openFact(last.fact);
     else if (last.entity >= 0) atlas.select(last.entity, true);
-    else ({ group: atlas.showGroup, aspect: atlas.showAspect })[last.focus.kind](last.focus.place);
+    else atlas.showGroup(last.focus.place);
     atlas.state.past = past;
   },
   /** Write into the search box and list what fits. */
@@ -67,16 +65,6 @@ window.atlas = atlas;
 function remember() {
   const { entity, fact, tab, focus } = atlas.state;
   atlas.state.past = [...atlas.state.past.slice(-30), { entity, fact, tab, focus }];
-}
-
-function aspectEntities(slug) {
-  const met = new Set();
-  for (let f = 0; f < factCount; f++) {
-    if (!told[f] || !F.aspects[f].includes(slug)) continue;
-    met.add(F.s[f]);
-    if (F.t[f] !== null) met.add(F.t[f]);
-  }
-  return [...met];
 }
 
 /** Let these entities stand out, a list of places; null: all. */
@@ -100,13 +88,12 @@ function focusOn(kind, place, tab, entities, isMoving) {
 
 function drawPanel() {
   const { entity, fact, tab } = atlas.state, panel = byId("panel"), isList = entity < 0 && fact < 0;
-  const content = fact >= 0 ? storyPanel(fact) : entity >= 0 ? entityPanel(entity)
-    : { groups: groupsPanel, aspects: aspectsPanel }[tab]();
+  const content = fact >= 0 ? storyPanel(fact) : entity >= 0 ? entityPanel(entity) : groupsPanel();
   const height = panel.scrollTop, isSameView = panel.dataset.view === `${tab} ${entity} ${fact}`;
   panel.replaceChildren(...content.filter(Boolean));
   panel.dataset.view = `${tab} ${entity} ${fact}`;
   panel.scrollTop = isSameView ? height : 0;
-  for (const one of byId("tabs").children) one.setAttribute("aria-selected", String(isList && one.dataset.tab === tab));
+  for (const one of byId("tabs").children) one.setAttribute("aria-pressed", String(isList && one.dataset.tab === tab));
 }
 
 // Time

@@ -67,32 +67,10 @@ function leftOut() {
   return parts.length ? make("p", { class: "note" }, `Not on this page: ${parts.map((part) => counted(...part)).join(", ")}.`) : null;
 }
 
-// Aspects
-
 function svg(tag, properties) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(properties)) made.setAttribute(name, value);
   return made;
-}
-
-function bar(aspect) {
-  const picture = svg("svg", { viewBox: "0 0 100 8", preserveAspectRatio: "none", role: "img", "aria-label": `${aspect.score} of 100` });
-  picture.append(svg("rect", { class: "ground", width: 100, height: 8 }), svg("rect", { class: "level", width: aspect.score, height: 8 }));
-  const isLit = atlas.state.focus && atlas.state.focus.kind === "aspect" && atlas.state.focus.place === aspect.slug;
-  return make("li", {}, button({ class: "bar", "aria-pressed": String(Boolean(isLit)), onclick: () => atlas.showAspect(aspect.slug),
-    title: `${counted(aspect.facts, "fact")}, ${counted(aspect.entities, "entity", "entities")}` },
-  make("span", {}, aspect.name), picture, make("span", { class: "count" }, String(Math.floor(aspect.score + 0.5)))));
-}
-
-function aspectsPanel() {
-  const categories = [...new Set(data.aspects.map((aspect) => aspect.category))];
-  return [
-    make("p", { class: "note" }, "How well each aspect of a life is known, 0 to 100. Click one to see what it touches."),
-    ...categories.flatMap((category) => [
-      make("h3", {}, category),
-      make("ul", { class: "rows" }, ...data.aspects.filter((aspect) => aspect.category === category).map(bar)),
-    ]),
-  ];
 }
 
 // Reasons
@@ -163,10 +141,6 @@ function storyPanel(f) {
   if (F.by[f] >= 0) row("Replaced by", factLink(F.by[f]));
   if (previous.length) row("Took over", ...previous.slice(0, 5).map((old) => make("div", {}, factLink(old))));
   row("Confidence", `${Math.round(100 * F.confidence[f])} %`, F.pinned[f] ? ", pinned" : "");
-  if (F.aspects[f].length) {
-    const names = new Map(data.aspects.map((aspect) => [aspect.slug, aspect.name]));
-    row("Aspects", F.aspects[f].map((slug) => names.get(slug) || slug).join(", "));
-  }
   const said = (F.said[f] || []).map(([where, message, who, at, quote]) => make("div", { class: "said" },
     quote ? make("q", {}, quote) : null,
     make("cite", {}, [F.speakers[who], day(at), F.conversations[where] || message].filter(Boolean).join(" · "))));

@@ -32,13 +32,12 @@ FRAMED = POLICY.replace("frame-ancestors 'none'", "frame-ancestors 'self'")
 
 def atlas(site: Site, request: Request, values: Values) -> Response:
     """The page around the map."""
-    return site.page(request, "atlas.html", counts=asking.counts(site))
+    return site.page(request, "atlas.html")
 
 
 def atlas_map(site: Site, request: Request, values: Values) -> Response:
     """The map of this moment, for a frame of the page around it."""
-    place = site.place
-    return drawn(site, request, atlas_data(place.store(), datetime.now(UTC), None, place.settings.recall.aspects))
+    return drawn(site, request, atlas_data(site.place.store(), datetime.now(UTC)))
 
 
 def drawn(site: Site, request: Request, data: Mapping[str, Any]) -> Response:

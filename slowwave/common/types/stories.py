@@ -201,9 +201,7 @@ _UNSAID = frozenset(
 _CODE = re.compile(
     r"^(?:conflict|late)(?=: )| ?\(?\b(" + "|".join(set(_REASONS) - {"conflict", "late"}) + r")\b\)?"
 )  # "conflict" and "late" are also words of sentences
-_WORD = re.compile(r"\w{3,}")
 _ID = re.compile(r"\bf_[0-9a-f]+_[0-9a-f]+\b")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +244,6 @@ def _of_fact(story: Story, locale: Locale) -> Parts:
     yield "Who said it", _cut([_quote_line(story, each) for each in story.evidence])
     yield "Who said it in other words", _cut([_quote_line(story, each) for each in story.absorbed])
     yield "What became of it", _cut(_decided(story, [each for each in story.decisions if _concerns(story, each)]))
-    yield "What it was compared with", _compared(story)
     yield "Where it was read", _cut([Line("", title, short_id(name)) for name, title in story.artifacts])
 
 
@@ -323,8 +320,6 @@ def _state(story: Story) -> Iterator[Line]:
             )
         elif old == story.id:
             yield Line("", f"{'Merged into' if is_same else 'Replaced by'} {_named(new, words)}: {why}.")
-        elif words.get(old) != story.title:  # another fact of the same sentence has a story of its own
-            yield Line("", f"Further on, {_named(old, words)} gave way to {_named(new, words)}: {why}.")
     if leans_on := row.get("suspect_of"):
         yield Line("", f"Doubtful: it leans on {_named(leans_on, words)}, which no longer holds.")
     for pair in story.pairs:
@@ -370,8 +365,9 @@ def _became(story: Story, status: str, why: str) -> str:
 
 def _quote_line(story: Story, source: Provenance) -> Line:
     who = story.speakers.get((source.conversation_id, source.message_id), "")
-    beside = f"{_short_name(source.conversation_id.rpartition('/')[2])} {_short_name(source.message_id)}"
-    quote = f"“{_around(source.quote, story.title)}”" if source.quote else "(its words are not kept)"
+    names = (source.conversation_id.rpartition("/")[2], source.message_id)
+    beside = " ".join(clipped(name, SHORT_NAME) for name in names)
+    quote = f"“{clipped(source.quote)}”" if source.quote else "(its words are not kept)"
     return Line(_day(source.occurred_at), f"{who}: {quote}" if who else quote, beside)
 
 
@@ -420,14 +416,6 @@ def _by_whom(each: Decided, reason: str) -> str:
     if each.decided_by == "model":
         return "" if "model" in reason else " Decided by a model."
     return "" if each.decided_by in ("", "rule") else f" Decided by {each.decided_by}."
-
-
-def _compared(story: Story) -> list[Line]:
-    kept = sum(pair.outcome == "keep_all" for pair in story.pairs)
-    if not kept:
-        return []
-    text = f"{kept} other facts look like it and were kept apart." if kept > 1 else "One other, which was kept apart."
-    return [Line("", text)]
 
 
 def _values(story: Story, locale: Locale) -> list[Line]:
@@ -479,24 +467,6 @@ def clipped(text: str, longest: int = LONGEST) -> str:
     """The text in one line of at most so many characters, with an ellipsis where it is cut."""
     one_line = " ".join(text.split())
     return one_line if len(one_line) <= longest else f"{one_line[: longest - 1].rstrip()}…"
-
-
-def _around(quote: str, statement: str) -> str:
-    """The part of a long quote that shares most words with a statement."""
-    one_line = " ".join(quote.split())
-    if len(one_line) <= LONGEST:
-        return one_line
-    wanted = {*_WORD.findall(statement.lower())}
-    starts = [0, *(found.end() for found in re.finditer(r" ", one_line))]
-    shared = [len(wanted & {*_WORD.findall(one_line[start : start + LONGEST - 2].lower())}) for start in starts]
-    best = [start for start, number in zip(starts, shared, strict=True) if number == max(shared)]
-    start = best[len(best) // 2] if best[0] else 0
-    return f"{'…' if start else ''}{clipped(one_line[start:], LONGEST)}"
-
-
-def _short_name(name: str) -> str:
-    """A conversation or message beside its words: of a UUID the eight letters that `slowwave why` finds it by."""
-    return name[:8] if _UUID.fullmatch(name) else clipped(name, SHORT_NAME)
 
 
 def _short_run(run: str) -> str:
