@@ -198,9 +198,7 @@ class Drafting(Transaction):
 
     def _waits(self, risks: Sequence[str] | None) -> bool:
         what, found = self._what, risks or ()
-        if what.together or is_always_a_persons(found, what.approval):
-            return True
-        return what.waits == "all" and (bool(found) or what.approval.low_risk == "person")
+        return what.together or what.waits == "all" or is_always_a_persons(found, what.approval)
 
     def _changes(self, groups: pl.DataFrame) -> dict[_Key, RowChange]:
         """What is to become of each row that waits, later writes over earlier ones.

@@ -66,7 +66,6 @@ class RunCount(StrEnum):
     FACTS_MOVED_TO_ARCHIVE = "facts moved to the archive", "ended facts moved to the archive"
     FACTS_NO_LONGER_SUSPECT = "facts no longer suspect", "facts no longer doubtful"
     FACTS_NOW_SUSPECT = "facts now suspect", "facts that became doubtful"
-    FACTS_PREFERRED = "facts preferred", "facts preferred over one that they contradict"
     FACTS_PRUNED = "facts pruned", "unused facts archived"
     FACTS_RESTORED = "facts restored"
     FACTS_RETIRED = "facts retired", "facts archived"

@@ -135,7 +135,7 @@ def _rows(
 
 def _by_a_person(closings: Supersessions, losers: set[str]) -> Iterator[Row]:
     for row in closings.decisions:
-        if row["ids_out"] and (row["subject_id"] in losers or row["action"] == "prefer"):
+        if row["ids_out"] and row["subject_id"] in losers:
             yield {**row, "decided_by": "person"}
 
 

@@ -103,7 +103,7 @@ def find_topics(
     `vectors`, (n, d), are unit rows in the order of the texts, zero where there is none. `own_words` name no topic.
     Where the vectors tell none or all apart, the words decide; a single topic is no diversity (T2).
     """
-    stop = STOP_WORDS | {word.lower() for word in settings.stop_words} | set(own_words)
+    stop = STOP_WORDS | set(own_words)
     labels = _by_vectors(vectors, settings)
     if _is_degenerate(labels):
         labels = anchor_topics(texts, stop)

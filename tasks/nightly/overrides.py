@@ -45,8 +45,7 @@ def propose_overrides(run: Run, settings: IngestSettings) -> int:
 
 def _propose(run: Run, part: Sequence[RefusedChange], plan: OverrideRows, settings: IngestSettings) -> None:
     """One commit, in which all of these changes wait for a person."""
-    always = settings.approval.model_copy(update={"low_risk": "person"})
-    asking = proposing(run, Proposing(OVERRIDE, "all", approval=always, each=plan.titles))
+    asking = proposing(run, Proposing(OVERRIDE, "all", approval=settings.approval, each=plan.titles))
     with store_of(asking).commit(run.id, f"settle.{OVERRIDE}", run.now) as tx:
         plan = _overruled(tx, run, part, settings)
         write_supersessions(tx, plan.facts, plan.lineage, plan.decisions)

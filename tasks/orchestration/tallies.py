@@ -33,7 +33,6 @@ OUTCOMES = {
     "suspect": RunCount.FACTS_NOW_SUSPECT,
     "trust": RunCount.FACTS_NO_LONGER_SUSPECT,
     "shorten": RunCount.FACTS_ENDED_EARLIER,
-    "prefer": RunCount.FACTS_PREFERRED,
 }
 LEFT = (
     RunCount.MESSAGES_FAILED,

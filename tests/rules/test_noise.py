@@ -174,11 +174,6 @@ def test_yes_that_answers_another_persons_question_is_kept_and_thanks_is_not() -
     assert gates(asked, said("Thanks!", speaker="Ana")) == [None, "pre_filter"]
 
 
-def test_acknowledgements_of_the_settings_count_beside_the_built_in_ones() -> None:
-    assert gates(said("Roger that")) == [None]
-    assert gates(said("Roger that"), acknowledgements=("roger that",)) == ["pre_filter"]
-
-
 def test_a_short_answer_is_refused_measured_without_its_code() -> None:
     code = "```\n" + "x = 1\n" * 50 + "```"
     planned = plan(

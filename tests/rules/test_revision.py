@@ -210,7 +210,6 @@ def test_the_loser_of_a_conflict_ends_where_the_winner_begins_and_the_decision_h
     seen = json.loads(decision["measures"])
     assert (seen["strategy"], seen["objects"], seen["confidence"]) == ("recency", ["Acme", "Globex"], [0.8, 0.8])
     assert (decision["ids_in"], decision["decided_by"]) == ([old["id"], new["id"]], "rule")
-    assert "prefer" not in plan.decisions["action"]  # alternatives are kept only where that is asked for
 
 
 @pytest.mark.parametrize(
@@ -222,15 +221,10 @@ def test_the_loser_of_a_conflict_ends_where_the_winner_begins_and_the_decision_h
     ],
 )
 def test_strategies(strategy: str, confidences: tuple[float, float], live: str) -> None:
-    memory = Memory(revise={"strategy": strategy, "retain_alternatives": True})
+    memory = Memory(revise={"strategy": strategy})
     memory.tell(job("Acme", 1, confidence=confidences[0]))
     plan = memory.tell(job("Globex", 10, confidence=confidences[1]))
     assert memory.live() == [f"Anna works at {live} now."]
-    kept = plan.decisions.filter(pl.col("action") == "prefer").row(0, named=True)
-    (alternative,) = json.loads(kept["measures"])["alternatives"]
-    loser = "Globex" if live == "Acme" else "Acme"
-    assert (kept["subject_id"], alternative["object_text"]) == (memory.fact(f"Anna works at {live} now.")["id"], loser)
-    assert (kept["reason"], json.loads(kept["measures"])["strategy"]) == ("What it was preferred to.", strategy)
     is_surer = strategy == "confidence" and confidences[0] != confidences[1]
     why = "the other one is surer." if is_surer else "the other one began later."
     assert plan.decisions.filter(pl.col("action") == "supersede")["reason"].to_list() == [

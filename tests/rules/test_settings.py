@@ -29,8 +29,8 @@ MODELS = [
 ]
 FREE_TEXT = {
     "model", "extract_model", "resolve_model", "consolidate_model", "summarize_model", "judge_model", "answer_model",
-    "embedder", "address", "acknowledgements", "quality_prototypes", "noise_prototypes",
-    "stop_words", "owner",
+    "embedder", "address", "quality_prototypes", "noise_prototypes",
+    "owner",
 }  # fmt: skip
 """Settings that may hold any text; every other word is one of a list."""
 

@@ -78,9 +78,6 @@ class SplitSettings(Group):
     proactive_ratio: Ratio = Field(
         0.8, description="Share of its threshold from which an entity is approaching (S0-16, S0-21)."
     )
-    stop_words: tuple[str, ...] = Field(
-        (), description="Words that name no topic, beside the English and Spanish ones (S0-09)."
-    )
 
 
 class ReportSettings(WritingSettings):

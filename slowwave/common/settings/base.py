@@ -110,10 +110,6 @@ class ApprovalSettings(Group):
         "cross_source: joins facts of several sources.",
     )
     large: int = Field(8, ge=2, le=10_000, description="So many facts retired or moved at once are a large change.")
-    low_risk: Literal["person", "auto"] = Field(
-        "person",
-        description="person: where approval is required, all waits. auto: what has no risk is written at once.",
-    )
 
     @model_validator(mode="before")
     @classmethod

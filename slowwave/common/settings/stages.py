@@ -63,9 +63,6 @@ class ReviseSettings(Group):
         description="recency: what became true last. confidence: the surer; equal: recency. llm: both stay "
         "until a model has said which holds; recency where none is asked (S2-59).",
     )
-    retain_alternatives: bool = Field(
-        False, description="Note the losers of a conflict as alternatives in the winner's decision (S2-59)."
-    )
     belief_revision: bool = Field(
         False,
         description="A new fact about the same pair and the same kind of relation that is close in meaning retires the "
@@ -256,9 +253,6 @@ class NoiseSettings(Group):
     noise_top_k: Few = Field(3, description="Noise prototypes averaged in the score (S4-16).")
     topic_boundary: Ratio = Field(0.65, description="Cosine of neighbours below which a new topic begins (S4-22).")
     max_group_chars: Number = Field(2048, description="Characters after which a new group begins anyway (S4-22).")
-    acknowledgements: tuple[str, ...] = Field(
-        (), description="Replies that say nothing by themselves, beside the built-in ones (S4-11)."
-    )
     quality_prototypes: tuple[str, ...] = Field(
         (), description="Texts that show what is worth keeping; empty: the built-in ones (S4-16)."
     )

@@ -168,7 +168,7 @@ SHORT_NAME = 20
 ACTIONS = {
     "create": "Learned", "reassert": "Said again", "repeat": "Said again", "supersede": "Replaced", "close": "Ended",
     "retract": "Taken back", "absorb": "Merged", "keep": "Kept apart", "dispute": "Disputed",
-    "contradict": "Disputed", "prefer": "Preferred", "refuse": "Left as it is", "evict": "Moved to the archive",
+    "contradict": "Disputed", "refuse": "Left as it is", "evict": "Moved to the archive",
     "expire": "Ended", "restore": "Brought back", "revive": "Brought back", "forget": "Forgotten",
     "alias": "Another name", "link_version": "Another version", "link_duplicate": "A copy", "name_owner": "Named",
     "promote": "Taken as known", "gate": "Refused", "ignore": "Left out", "archive": "Archived", "prune": "Archived",

@@ -130,10 +130,6 @@ def replace_fact(
         return
     moved = {"valid_to": [until, loser["valid_to"]]}
     _note(state, "supersede", winner, loser, settings, _reason(winner, loser, settings, why), {**seen, **moved})
-    if settings.retain_alternatives and why == REASON:
-        kept = {name: loser[name] for name in ("id", "object_text", "valid_from", "confidence")}
-        seen = {"strategy": settings.strategy, "alternatives": [kept]}
-        state.note_decision("prefer", winner["id"], [loser["id"]], [winner["id"]], "What it was preferred to.", seen)
 
 
 def _reason(winner: Fact, loser: Fact, settings: ReviseSettings, why: str) -> str:

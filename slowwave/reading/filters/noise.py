@@ -195,7 +195,7 @@ def plan_gates(
     A message of role user is refused only if it is empty of content or a repetition: stories of people's lives are too
     near to small talk for a score. A repetition names its original, so that it counts as evidence.
     """
-    frame = _with_exchanges(_read(messages, settings))
+    frame = _with_exchanges(_read(messages))
     scores = scorer.score(vectors) if scorer is not None else None
     frame = frame.with_columns(
         content_score=pl.Series(scores, dtype=pl.Float64) if scores is not None else pl.lit(None, pl.Float64)
@@ -216,10 +216,9 @@ def plan_gates(
     )
 
 
-def _read(messages: pl.DataFrame, settings: NoiseSettings) -> pl.DataFrame:
+def _read(messages: pl.DataFrame) -> pl.DataFrame:
     """Adds the marks for the gates: text without code, is_spoken, is_assent, is_thanks, opens, asks and finds."""
     text = pl.col("content").fill_null("").str.replace_all(_FENCE, " ").str.strip_chars()
-    own = tuple(phrase.lower() for phrase in settings.acknowledgements)
     small = pl.col("small")
     return (
         messages.with_row_index("row")
@@ -228,8 +227,8 @@ def _read(messages: pl.DataFrame, settings: NoiseSettings) -> pl.DataFrame:
         .with_columns(
             is_english=pl.col("text").map_elements(lambda text: language_of([text]) == ENGLISH, pl.Boolean),
             is_spoken=pl.col("content").fill_null("").str.contains(_SPOKEN),
-            is_assent=small.str.contains(_acknowledgement((*ASSENTS, *THANKS, *own))),
-            is_thanks=small.str.contains(_acknowledgement((*THANKS, *own))),
+            is_assent=small.str.contains(_acknowledgement((*ASSENTS, *THANKS))),
+            is_thanks=small.str.contains(_acknowledgement(THANKS)),
             opens=small.str.contains(PROCEDURAL_OPENERS),
             asks=small.str.contains(r"[?？]"),
             finds=small.str.slice(0, _FINDING_CHARS).str.contains_any([*FINDINGS]),
