@@ -25,7 +25,6 @@ from slowwave.common.settings import DEFAULT_EMBEDDER, ApprovalSettings, IngestS
 from slowwave.common.text import digest
 from slowwave.common.timestamps import in_utc
 from slowwave.common.types import Ingested, Mention
-from storage.connection import has_namespace
 from storage.snapshots import Snapshot
 from storage.store import Store
 from tasks.entities.derived import assign_new, link_entities, touched_entities
@@ -95,8 +94,7 @@ async def ingest(
     )
     tally = IngestTally(run.id, dry_run=dry_run)
     parameters = {"paths": paths, "format": format, "settings": settings.model_dump()}
-    tally.makes_no_store = found.is_empty and not has_namespace(store, namespace)
-    with recorded(run, tally, parameters, dry_run=dry_run or tally.makes_no_store, last=refreshed_aspects) as run:
+    with recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects) as run:
         sources = find_new_sources(run, found)
         tally.found(sources)
         for intake in read_intakes(run, sources.new, settings):
@@ -112,7 +110,7 @@ async def ingest(
             tally.quoted = quoted_left(run)
         if not dry_run:
             tally.are_communities_due = note_due(run, settings.extract.community_refresh_interval)
-        tally.has_written = not dry_run and not tally.makes_no_store and has_committed(run)
+        tally.has_written = not dry_run and has_committed(run)
         if tally.has_written:
             tidy(run, after_little=tally.has_written_little)
     await publish_summary(run, tally)

@@ -89,23 +89,17 @@ def _check_not_lost(source: SourceInfo, tally: _Tally) -> None:
         )
 
 
-def _has_content(source: SourceInfo, settings: IngestSettings) -> bool:
-    """Whether a file has a message, or anything that is left out or lost; it is read no further than its first message.
-
-    Raises UnusableInput for a file that was named and of which nothing can be read.
-    """
+def _check_readable(source: SourceInfo, settings: IngestSettings) -> None:
+    """Raise UnusableInput for a file that was named and of which nothing can be read, up to its first message."""
     tally = _Tally(source.uri)
-    has_notes = False
     try:
         for line, found in _reader_of(source)(source, settings):
             if not isinstance(found, Note):
-                return True
-            has_notes = True
+                return
             tally.add(line, found)
     except OSError as error:
         raise UnusableInput(f"{source.uri} cannot be read: {error.strerror or error}.", "Check the file.") from error
     _check_not_lost(source, tally)
-    return has_notes
 
 
 Reader = Callable[[SourceInfo, IngestSettings], Iterator[tuple[int, Message | Note]]]
@@ -313,11 +307,10 @@ class Intake:
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
-    """The files that can be read, and what was passed over. `is_empty`: there are files, and nothing is in any."""
+    """The files that can be read, and what was passed over."""
 
     sources: tuple[SourceInfo, ...]
     issues: tuple[ReadIssue, ...]
-    is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,15 +332,14 @@ def look_at(paths: Sequence[str], format: str, settings: IngestSettings) -> Foun
     sources, issues = find_sources(paths, format)
     if paths and not sources:
         raise NothingYet(f"There is no file in {', '.join(map(repr, paths))}.", "Put files there, or name others.")
-    named = [_has_content(source, settings) for source in sources if source.is_named]
-    has_content = any(named) or any(_has_content(source, settings) for source in sources if not source.is_named)
-    return FoundFiles(tuple(sources), tuple(issues), bool(sources) and not has_content)
+    for source in sources:
+        if source.is_named:
+            _check_readable(source, settings)
+    return FoundFiles(tuple(sources), tuple(issues))
 
 
 def find_new_sources(run: Run, found: FoundFiles) -> Sources:
-    """Tell new files from those whose very bytes were read before, under whatever name; empty ones tell nothing."""
-    if found.is_empty:
-        return Sources(found.sources, (), found.issues)
+    """Tell new files from those whose very bytes were read before, under whatever name."""
     columns = ["content_hash", "format"]
     hashes = [source.content_hash for source in found.sources]
     read = store_of(run).snapshot().by_ids("sources", hashes, columns, key="content_hash", where="state = 'completed'")

@@ -18,7 +18,6 @@ from prompts.responses import SessionSummaries, Summaries
 from slowwave.common.records import Prompt
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import IngestSettings
-from slowwave.common.validity import live_sql
 from slowwave.graph.community_plan import SignedSummary
 from slowwave.reading.ingestion.sessions import (
     SUMMARY_COLUMNS,
@@ -29,7 +28,6 @@ from slowwave.reading.ingestion.sessions import (
     may_be_due,
     plan_due,
     questions_of,
-    summaries_by_rule,
     with_summaries,
 )
 from storage.rows import quoted
@@ -48,22 +46,20 @@ PROMPT_BYTES = 16_384
 """About what one summary takes in an answer."""
 _PLACE = ["id", "conversation_id", "ordinal", "role", "speaker"]
 _SHOWN = [*_PLACE, "content", "occurred_at"]
-_FACT = ["id", "episode_id", "statement", "evidence_count", "confidence"]
 
 
 @task("summarise conversations", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[ASKS_MODEL])
 async def summarise_sessions(run: Run, settings: IngestSettings, language: Language) -> TaskResult:
-    """Summarise the conversations that are due; one commit, or none. Without a model their facts are the summary."""
-    store, has_model = store_of(run), not language.is_keyless("summarize")
+    """Summarise the conversations that are due; one commit, or none. Without a model there are no summaries."""
+    if language.is_keyless("summarize"):
+        return TaskResult()
+    store = store_of(run)
     snapshot = store.snapshot()
-    messages, due = _due(snapshot, has_model=has_model)
+    messages, due = _due(snapshot)
     if due.is_empty():
         return TaskResult()
     await report_progress("conversations to summarise", len(due))
-    if has_model:
-        summaries, done = await _by_model(snapshot, messages, due, settings, language)
-    else:
-        summaries, done = _by_rule(snapshot, due, run), TaskResult()
+    summaries, done = await _by_model(snapshot, messages, due, settings, language)
     if not summaries:
         return done
     with store.commit(run.id, "ingest.sessions", run.now) as tx:
@@ -74,12 +70,12 @@ async def summarise_sessions(run: Run, settings: IngestSettings, language: Langu
     return replace(done, counts={**done.counts, RunCount.CONVERSATIONS_SUMMARISED: len(rows)})
 
 
-def _due(reading: Reading, *, has_model: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _due(reading: Reading) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Where the messages of conversations are that may be due, and the episodes that are, with their `turns`."""
     episodes = reading.frame("episodes", columns=["id", "conversation_id", "messages", *SUMMARY_COLUMNS])
     talks = may_be_due(episodes)["conversation_id"]
     messages = reading.by_ids("messages", talks, _PLACE, key="conversation_id", where=_summarisable(reading))
-    due = plan_due(episodes, count_pairs(messages), has_model=has_model)
+    due = plan_due(episodes, count_pairs(messages))
     turns = messages.group_by("conversation_id").agg(turns=pl.len().cast(pl.Int64))
     return messages, due.join(turns, on="conversation_id", maintain_order="left")
 
@@ -105,11 +101,6 @@ async def _by_model(
         RunCount.CONVERSATIONS_LEFT_FOR_LATER: answers.left,
     }
     return answers.summaries, TaskResult(counts, errors=answers.errors)
-
-
-def _by_rule(snapshot: Snapshot, due: pl.DataFrame, run: Run) -> Mapping[str, SignedSummary]:
-    facts = snapshot.by_ids("facts", due["id"], _FACT, key="episode_id", where=live_sql(run.now))
-    return summaries_by_rule(due, facts)
 
 
 def _whole(reading: Reading, messages: pl.DataFrame, due: pl.DataFrame) -> pl.DataFrame:

@@ -147,8 +147,6 @@ class IngestTally(Tally):
     owner: str | None = None
     quoted: int | None = None
     """Messages that are kept as quotations still, where the run is to read them."""
-    makes_no_store: bool = False
-    """All files are empty and there is no store: no run is recorded, so the summary names none."""
 
     @property
     def has_written_little(self) -> bool:
@@ -188,13 +186,10 @@ class IngestTally(Tally):
     def summary(self) -> dict[str, Any]:
         """Everything counted, and what each gate refused."""
         refused = dict(sorted((gate, n) for gate, n in self.refused.items() if n))
-        run = {"run": None} if self.makes_no_store else {}
-        return {**super().summary(), **run, "refused": refused}
+        return {**super().summary(), "refused": refused}
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """Remarks on the counts, for a reader."""
-        if self.makes_no_store:
-            return ["Nothing to read: the files are empty. No store was made, and no run was recorded."]
         if self.dry_run:
             would = [f"{quoted_messages(self.quoted)} and would be read by a model."] if self.quoted else []
             return ["A dry run: this is what would be stored and refused; nothing was changed.", *would]

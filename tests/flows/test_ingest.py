@@ -472,30 +472,6 @@ def stored(store: Path) -> list[tuple[str, str]]:
     return sorted(rows(store, "messages").select("speaker", "content").iter_rows())
 
 
-def history(folder: Path, *shas: str) -> Path:
-    """A log of Git in this folder, the newest commit first."""
-    folder.mkdir(parents=True, exist_ok=True)
-    author = "Author: Nora Quint <n@example.com>\nDate:   Mon Mar {} 10:00:00 2026 +0100\n\n"
-    commits = [
-        f"commit {sha * 8}\n{author.format(day)}    Use {sha} instead of y\n\n"
-        for day, sha in enumerate(reversed(shas), 1)
-    ]
-    file = folder / "history.txt"
-    file.write_text("".join(reversed(commits)))
-    return file
-
-
-@pytest.mark.proof
-def test_no_commit_is_stored_twice_where_a_log_is_read_in_parts_or_in_two_places(tmp_path: Path) -> None:
-    place, store = tmp_path / "harbour", tmp_path / "m"
-    learn(history(place, "7e8f9"), store)
-    parts = [history(place, "1a2b3"), history(tmp_path / "b" / "harbour", "0d0d0", "1a2b3")]
-    learn(parts, store)
-    whole = learn(history(place, "2e2e2", "0d0d0", "7e8f9", "1a2b3"), store)
-    assert (whole["counts"]["messages known already"], whole["counts"]["messages stored"]) == (3, 1)
-    assert len(rows(store, "messages")) == 4
-
-
 @pytest.mark.parametrize("secret", ["", " My password: hunter2horse!"])
 @pytest.mark.proof
 def test_what_was_renamed_is_known_the_next_time(tmp_path: Path, secret: str) -> None:

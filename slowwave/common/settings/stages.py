@@ -336,7 +336,7 @@ class SessionSettings(Group):
     enabled: bool = Field(
         False,
         description="On: conversations get a summary as they grow, also those stored earlier. The role `summarize` of "
-        "the language model is asked, several conversations to a call; without a model it is what was learned there.",
+        "the language model is asked, several conversations to a call; without a model there are none.",
     )
 
 

@@ -10,7 +10,7 @@ import polars as pl
 from slowwave.common.decisions import Row, decision, decision_frame
 from slowwave.common.records import SessionQuestion, Turn
 from slowwave.common.text import one_line
-from slowwave.graph.community_plan import SignedSummary, summary_by_rule
+from slowwave.graph.community_plan import SignedSummary
 
 TALKS = ("user", "assistant")
 """Roles of questions and answers."""
@@ -52,23 +52,19 @@ def count_pairs(messages: pl.DataFrame) -> pl.DataFrame:
 def may_be_due(episodes: pl.DataFrame) -> pl.DataFrame:
     """The episodes with enough messages to be due, so that the others need not be read."""
     summarised, every = pl.col("summarised_pairs"), EVERY_PAIRS
-    is_by_model = summarised.is_not_null() & (pl.col("summarised_by") != "rule")
-    wanted = pl.when(is_by_model).then((summarised // every + 1) * every).otherwise(FIRST_PAIRS)
+    wanted = pl.when(summarised.is_not_null()).then((summarised // every + 1) * every).otherwise(FIRST_PAIRS)
     return episodes.filter(pl.col("messages") >= MESSAGES_PER_PAIR * wanted)
 
 
-def plan_due(episodes: pl.DataFrame, pairs: pl.DataFrame, *, has_model: bool) -> pl.DataFrame:
+def plan_due(episodes: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
     """The due episodes (id, conversation_id and SUMMARY_COLUMNS) with `pairs` of `count_pairs`, in order of ids.
 
-    The first summary is due from FIRST_PAIRS on, the next ones at each multiple of EVERY_PAIRS. A model replaces a
-    summary by rule, and rules never replace a summary of a model, as with communities.
+    The first summary is due from FIRST_PAIRS on, the next ones at each multiple of EVERY_PAIRS.
     """
     summarised, every = pl.col("summarised_pairs"), EVERY_PAIRS
     has_passed = pl.col("pairs") // every > summarised // every
-    is_by_rule = pl.col("summarised_by") == "rule"
-    is_next = is_by_rule | has_passed if has_model else is_by_rule & has_passed
     both = episodes.join(pairs, on="conversation_id").filter(pl.col("pairs") >= FIRST_PAIRS)
-    return both.filter(summarised.is_null() | is_next.fill_null(True)).sort("id")
+    return both.filter(has_passed.fill_null(True)).sort("id")
 
 
 def questions_of(due: pl.DataFrame, messages: pl.DataFrame) -> tuple[SessionQuestion, ...]:
@@ -96,19 +92,6 @@ def _turns(rows: pl.DataFrame) -> tuple[Turn, ...]:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= TURN_CHARS else f"{text[: TURN_CHARS - 1].rstrip()}…"
-
-
-def summaries_by_rule(due: pl.DataFrame, facts: pl.DataFrame) -> dict[str, SignedSummary]:
-    """By id of the episode a few of the facts that it was the first source of, those with the most evidence first.
-
-    `facts` are (id, episode_id, statement, evidence_count, confidence); an episode without any gets none.
-    """
-    order = ["evidence_count", "confidence", "id"]
-    ranked = facts.sort(order, descending=[True, True, False], nulls_last=True)
-    once = ranked.unique(["episode_id", "statement"], keep="first", maintain_order=True)
-    by_id = dict(once.group_by("episode_id", maintain_order=True).agg("statement").iter_rows())
-    texts = {episode: summary_by_rule(by_id.get(episode, ())) for episode in due["id"]}
-    return {episode: SignedSummary(text, "rule") for episode, text in texts.items() if text}
 
 
 def with_summaries(rows: pl.DataFrame, due: pl.DataFrame, summaries: Mapping[str, SignedSummary]) -> pl.DataFrame:
