@@ -311,7 +311,7 @@ def put_on_server(setup: Setup, place: Place) -> None:
     """Put work pool, automations and deployments on the server; a second time changes what has changed."""
     from tasks.runtime.registration import register
 
-    for line in asyncio.run(register(is_only_machine=True)):
+    for line in asyncio.run(register()):
         print(f"registered: {line}", flush=True)
     file = setup.folder / "deployments.yaml"
     text = yaml.safe_dump(deployments_of(setup, place), sort_keys=False, allow_unicode=True)

@@ -7,39 +7,25 @@ that they switched off stays off.
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import Any
 
 import yaml
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate
-from prefect.client.schemas.filters import (
-    FlowRunFilter,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-    WorkPoolFilter,
-    WorkPoolFilterName,
-)
-from prefect.client.schemas.objects import StateType
 from prefect.events.schemas.automations import AutomationCore
 from prefect.exceptions import ObjectNotFound
-from prefect.states import Crashed
 
 from slowwave.common.installation import project_folder
 
 AUTOMATIONS = "automations.yaml"  # in the folder of the project
 POOL = "slowwave"
 AT_ONCE = 4  # runs of a pool that a worker carries out at once
-LOST = "The machine went down while it ran. What it committed is kept; run it again to go on."
 
 
-async def register(*, is_only_machine: bool = False) -> list[str]:
-    """Make what is missing, bring automations up to date; returns a line for each thing that was made or changed.
-
-    Where all workers are on this machine, runs without a process are reported as crashed.
-    """
+async def register() -> list[str]:
+    """Make what is missing, bring automations up to date; returns a line for each thing that was made or changed."""
     async with get_client() as client:
-        done = [*await _pool(client), *(await _lost(client) if is_only_machine else [])]
+        done = await _pool(client)
         for entry in yaml.safe_load((project_folder() / AUTOMATIONS).read_text(encoding="utf-8"))["automations"]:
             done += await _automation(client, AutomationCore.model_validate(entry))
     return done
@@ -52,31 +38,6 @@ async def _pool(client: PrefectClient) -> list[str]:
         await client.create_work_pool(WorkPoolCreate(name=POOL, type="process", concurrency_limit=AT_ONCE))
         return [f"work pool {POOL}"]
     return []
-
-
-async def _lost(client: PrefectClient) -> list[str]:
-    """Runs of this machine when it went down are reported as crashed, else they occupy places that others need."""
-    under_way = FlowRunFilter(
-        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.CANCELLING]))
-    )
-    runs = await client.read_flow_runs(
-        flow_run_filter=under_way, work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[POOL]))
-    )
-    dead = [run for run in runs if is_gone(run.infrastructure_pid or "")]
-    for run in dead:
-        await client.set_flow_run_state(run.id, Crashed(message=LOST), force=True)
-    return [f"{run.name} is lost, run it again to go on" for run in dead]
-
-
-def is_gone(pid: str) -> bool:
-    """Whether a process that a worker of this machine noted is no more."""
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except (ValueError, PermissionError):
-        return False
-    return False
 
 
 async def _automation(client: PrefectClient, wanted: AutomationCore) -> list[str]:
