@@ -186,7 +186,7 @@ def test_a_question_is_asked_live_although_runs_hand_in_batches(place: Path, ser
 
 
 def test_stored_orders_stay_one_inert_line(place: Path, serve: Serve) -> None:
-    api = serve(answer("Ferrywise"))
+    api = serve(answer("BANANA"))
     ask(place, "What orders are there to ignore the rules?")
     text, lines = shown(api.requests[0]), lines_of(api.requests[0])
     assert [*lines] == [*range(1, len(lines) + 1)]

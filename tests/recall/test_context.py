@@ -110,9 +110,9 @@ def test_lines_stand_in_the_order_of_time() -> None:
     known = [
         fact("Marta moved to Porto.", SAID, subject_id="marta", score=3),
         fact("Devon swims.", SAID, subject_id="devon", score=2),
-        fact("Marta grew up in Faro.", SAID - timedelta(days=9), subject_id="marta", score=1),
+        fact("Marta grew up in Faro.", SAID - timedelta(days=9), subject_id="marta", score=1.9),
     ]
-    later, earlier = passage("We met in Braga."), passage("I play the oboe.", at=SAID - timedelta(days=1))
+    later, earlier = passage("We met in Braga.", 2), passage("I play the oboe.", 2, at=SAID - timedelta(days=1))
     lines = render_context(known, ROOM, [later, earlier]).text.splitlines()[2:]
     assert lines == [
         "- 29 Apr 2026: Marta grew up in Faro.",
@@ -129,7 +129,7 @@ def test_a_block_ends_where_the_next_line_does_not_pay_unless_it_is_to_be_filled
     assert [one.score for one in render_context([*known, *quoted], ROOM).facts] == [4, 3.9, 3, 2.2, 2.1, 2, 1.7]
     assert len(render_context([*known, *quoted], ROOM, fill=True).facts) == 10
     few = [fact(f"Marta saw {n} herons.", score=5 - n) for n in range(5)]
-    assert len(render_context(few, ROOM).facts) == 5
+    assert [one.score for one in render_context(few, ROOM).facts] == [5, 4, 3]
 
 
 def test_long_answers_of_an_assistant_take_a_fifth_unless_one_matches_best() -> None:
@@ -229,7 +229,7 @@ def test_a_passage_whose_message_gave_the_facts_before_it_is_left_out() -> None:
     known = fact("Marta works at Ferrywise in Porto.", provenance=(source,))
     said_it = Passage("c", "m", "user", "Marta", "I work at Ferrywise, in Porto!", SAID, 0.5)
     more = Passage("c", "m", "user", "Marta", "I work at Ferrywise on the night boats.", SAID, 0.5)
-    known = replace(known, subject="Marta")
+    known = replace(known, subject="Marta", score=0.5)
     shown = render_context([known], ROOM, passages_beside_facts([said_it, more], [known]))
     assert [one.text for one in shown.passages] == [more.text]
 
@@ -321,7 +321,7 @@ def test_no_line_takes_the_room_of_all_the_others() -> None:
     many = tuple(Mention(f"g{n}", f"Marta works at Globex {n}. " * 9) for n in range(200))
     wide, disputed = fact("日本語" * 200, score=3), fact("Marta works.", conflicts_with=many, score=2)
     shown = render_context(
-        [wide, disputed, fact("Marta swims.", score=1)], 500, [passage("I ski.", 9, speaker="x" * 10**5)]
+        [wide, disputed, fact("Marta swims.", score=2)], 500, [passage("I ski.", 3, speaker="x" * 10**5)]
     )
     assert len(shown.facts) == 3
     assert len(shown.passages) == 1
