@@ -157,7 +157,7 @@ def report(
     place: Place,
     as_json: JsonOption = False,
 ) -> Shown:
-    """Report entities to split, duplicates, unread entities and doubtful facts. Changes nothing."""
+    """Report entities to split, duplicates and unread entities. Changes nothing."""
     from flows.oversight import report as flow
 
     document = run_flow(flow, place, as_json, stale_days=stale_days, settings=place.settings.report)

@@ -197,12 +197,10 @@ def validity(start: datetime | None, end: datetime | None, is_active: bool = Tru
 
 
 def marked_statement(fact: RecalledFact, at: datetime) -> str:
-    """A statement with its warnings: no longer valid at that time, based on a fact that is not, or disputed."""
+    """A statement with its warnings: no longer valid at that time, or disputed."""
     marks = []
     if fact.valid_to is not None and fact.valid_to <= at:
         marks.append("(no longer)")
-    if fact.suspect_of:
-        marks.append(f"(suspect: “{fact.suspect_of.statement}” no longer holds)")
     if fact.conflicts_with:
         marks.append(f"(disputed by {'; '.join(f'“{other.statement}”' for other in fact.conflicts_with)})")
     return " ".join([fact.statement, *marks])

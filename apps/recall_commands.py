@@ -41,12 +41,12 @@ SHOWN_PASSAGES = 3
 LONGEST_NAME = 16
 PARTS = (
     "words", "meaning", "overlap", "place", "reply", "former", "search", "graph", "hops", "fused", "about", "scope",
-    "period", "importance", "recency", "company", "status", "limbic", "suspect", "episode", "diversity",
+    "period", "importance", "recency", "company", "status", "limbic", "episode", "diversity",
 )  # fmt: skip
 FORMULA = (
     "search = (words + weight × meaning + overlap) / fourth root of its place in the message, or reply, or former (of "
     "what it took the place of), where it is more; fused = search + weight × graph; score = ((fused, else search) × "
-    "about × scope + period) × limbic (importance × recency × company × status) × suspect × episode × diversity."
+    "about × scope + period) × limbic (importance × recency × company × status) × episode × diversity."
 )
 OverTime = Annotated[
     bool, typer.Option("--over-time", help="Lines from the whole time: for an order, a development, a summary.")
@@ -233,7 +233,6 @@ def _marked(fact: RecalledFact, at: datetime) -> str:
     marks = [
         *(["no longer"] if fact.valid_to is not None and fact.valid_to <= at else []),
         *filter(None, [_when(fact)]),
-        *(["doubtful"] if fact.suspect_of else []),
         *(["disputed"] if fact.conflicts_with else []),
     ]
     return f"({', '.join(marks)}) {fact.statement}" if marks else fact.statement

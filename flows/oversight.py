@@ -47,7 +47,7 @@ async def report(
     settings: ReportSettings = ReportSettings(),  # noqa: B008 (frozen)
     now: datetime | None = None,
 ) -> dict[str, Any]:
-    """Look over the whole memory: what should be split, what repeats, what nobody reads, what leans on what is over.
+    """Look over the whole memory: what should be split, what repeats, what nobody reads.
 
     Nothing is changed.
 

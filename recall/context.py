@@ -262,8 +262,6 @@ def _marks(fact: RecalledFact, message_at: datetime | None) -> Iterator[str]:
         more = len(fact.conflicts_with) - MOST_CONFLICTS
         named = " / ".join([*others, *([f"{more} more"] if more > 0 else [])])
         yield f"disputed, not settled: {named}" if named else "disputed"
-    if fact.suspect_of:
-        yield "doubtful"
     if fact.confidence < SURE:
         yield f"confidence: {fact.confidence:.2f}"
 

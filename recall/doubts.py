@@ -30,19 +30,15 @@ _SCHEMA = {name: frames.FACTS.get(name, frames.TIME) for name in _OTHER}  # crea
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """By fact: the retired fact that it leans on, the facts that contradict it, those whose place it took."""
+    """By fact: the facts that contradict it, and those whose place it took."""
 
-    suspects: Mapping[str, Mention] = field(default_factory=lambda: MappingProxyType({}))
     conflicts: Mapping[str, tuple[Mention, ...]] = field(default_factory=lambda: MappingProxyType({}))
     former: Mapping[str, tuple[Mention, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
     def about(self, fact: RecalledFact) -> RecalledFact:
         """The fact with what other facts say about it."""
-        leans_on, against = self.suspects.get(fact.id), self.conflicts.get(fact.id, ())
-        before = self.former.get(fact.id, ())
-        if not (leans_on or against or before):
-            return fact
-        return replace(fact, suspect_of=leans_on, conflicts_with=against, replaces=before)
+        against, before = self.conflicts.get(fact.id, ()), self.former.get(fact.id, ())
+        return replace(fact, conflicts_with=against, replaces=before) if against or before else fact
 
 
 NO_DOUBTS = Doubts()
@@ -60,7 +56,7 @@ async def doubts(
     moment: Moment,
     formers: Mapping[str, str] = MappingProxyType({}),
 ) -> Doubts:
-    """What others say about rows of facts (id, suspect_of, supersedes_id); reads nothing more where nothing does.
+    """What others say about rows of facts (id, supersedes_id); reads nothing more where nothing does.
 
     `formers` are earlier facts of their chains that are named first.
     """
@@ -82,7 +78,7 @@ def doubts_of(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> Doubts:
     ids: list[str] = rows["id"].to_list() if snapshot.count("pair_decisions") else []
     pairs = [snapshot.by_ids("pair_decisions", ids, PAIR, key=end, where=PENDING) for end in ("a_id", "b_id")]
     pending = _both_ways(pl.concat(pairs), rows["id"], moment)
-    facts = rows.select("id", "suspect_of", "supersedes_id").rows(named=True)
+    facts = rows.select("id", "supersedes_id").rows(named=True)
     others = _others(facts, pending)
     if not others:
         return NO_DOUBTS
@@ -105,7 +101,7 @@ def _both_ways(pairs: pl.DataFrame, ids: Iterable[str], moment: Moment) -> dict[
 
 
 def _others(rows: Sequence[Row], pending: Mapping[str, list[str]]) -> list[str]:
-    named = {row[name] for row in rows for name in ("suspect_of", "supersedes_id") if row[name] is not None}
+    named = {row["supersedes_id"] for row in rows if row["supersedes_id"] is not None}
     return sorted(named | {other for against in pending.values() for other in against})
 
 
@@ -116,18 +112,15 @@ def _doubts(
     moment: Moment,
     formers: Mapping[str, str] = MappingProxyType({}),
 ) -> Doubts:
-    """A fact is suspect while what it leans on does not hold, and contradicted while the other one does."""
+    """A fact is contradicted while the other one holds."""
     holding = {*replace(moment, as_of=None).facts(others)["id"]}
-    valid = {*moment.facts(others)["id"]} if moment.as_of is not None else holding
     named = {name: Mention(name, words) for name, words in others.select("id", "statement").iter_rows()}
-    leaning = ((row["id"], row["suspect_of"]) for row in rows)
     against = {name: tuple(named[other] for other in found if other in holding) for name, found in pending.items()}
     lasted = (pl.col("status") == "superseded") & (pl.col("valid_to") > pl.col("valid_from"))
     over = {*others.filter(lasted)["id"]} if moment.known_as_of is None else set()
     took = ((row["id"], dict.fromkeys((formers.get(row["id"]), row["supersedes_id"]))) for row in rows)
     before = {name: tuple(named[other] for other in earlier if other in over) for name, earlier in took}
     return Doubts(
-        {name: named[other] for name, other in leaning if other in named and other not in holding | valid},
         {name: found for name, found in against.items() if found},
         {name: earlier for name, earlier in before.items() if earlier},
     )

@@ -38,7 +38,6 @@ NEEDED = (
     "event_precision",
     "aspect_slugs",
     "polarity",
-    "suspect_of",
     "supersedes_id",
 )
 SHOWN = (*NEEDED, "scope", "created_at", "expired_at", "replaced_by", "status_reason")

@@ -200,7 +200,7 @@ def story_of(snapshot: Snapshot, name: str, now: datetime | None = None) -> Stor
     if kind == "runs":  # what it decided, and what was decided about it: that it was undone, and why
         decisions = tuple(dict.fromkeys([*_decisions(snapshot, [row["id"]], key="run_id"), *decisions]))
     named = {name for each in _first_of_each_kind(decisions) for name in (each.about, *each.beside)}
-    others = [row["suspect_of"], row["similar_to_id"], *(pair.other_id for pair in pairs)] if facts else []
+    others = [row["similar_to_id"], *(pair.other_id for pair in pairs)] if facts else []
     return Story(
         id=row["id"],
         kind=kind,

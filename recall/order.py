@@ -6,11 +6,10 @@ convex combination of the scores beats rank fusion, because it keeps how much be
 Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", ACM TOIS 42(1), 2023).
 
 Score of search → fused with the walk along relations → less for facts about others than the people named, and of
-other projects than the one named → more for facts of the time that is named → × use of the entities (S0-26) → × what a
-suspect fact counts → × the current conversation (S2-74) → sorted again (T22) → spread over what differs → the first k.
-Every stage changes the score by one factor or one sum, so the parts of a fact tell how its score came about: fused =
-search + weight × graph, and score = ((fused, else search) × about × scope + period) × limbic × suspect × episode ×
-diversity.
+other projects than the one named → more for facts of the time that is named → × use of the entities (S0-26) → × the
+current conversation (S2-74) → sorted again (T22) → spread over what differs → the first k. Every stage changes the
+score by one factor or one sum, so the parts of a fact tell how its score came about: fused = search + weight × graph,
+and score = ((fused, else search) × about × scope + period) × limbic × episode × diversity.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from slowwave.common.errors import UnusableInput
 from slowwave.common.settings import ReportSettings, SplitSettings
 from slowwave.common.text import normalise_name
 from slowwave.common.types import DuplicatePair, DuplicateReport, Observation
-from slowwave.common.validity import Moment, live_sql
+from slowwave.common.validity import live_sql
 from slowwave.facts.deduplication.observations import KINDS, SimilarObservations, find_duplicates
 from slowwave.lifecycle.usage_scores import entity_usage_of, fold_reads, weigh
 from slowwave.review import report as rules
@@ -34,7 +34,6 @@ from storage.rows import CREATED, quoted
 from storage.search import unit_matrix
 from storage.snapshots import Reading, Snapshot
 
-from .doubts import doubts_of
 from .entities import LISTED, exact_row, find_entity
 
 NEEDED = ("id", "statement", "scope", "message_id", "valid_from", "similarity_flag")
@@ -314,7 +313,6 @@ def consolidation_report(
     stale = rules.stale_entities(entities, usage, ids, settings, now, unread_for)
     candidates = rules.split_candidates(sizes, entities)
     large = rules.large_entities(sizes, entities, settings.split)
-    doubted = rules.suspects(_suspects(snapshot, now), entities)
     active = _most_read(entities, usage, settings.top_n_active)
     summary = {
         "total_entities": len(entities.filter(rules.is_listed())),
@@ -324,12 +322,11 @@ def consolidation_report(
         "stale_entities_count": len(stale),
         "large_entities_count": len(large),
         "archival_candidates_count": len(archival),
-        "suspects_count": len(doubted),
         "pending_proposals_count": snapshot.count("proposals", PENDING),
     }
     return {
         "summary": summary, "split_candidates": candidates, "flagged_observations": flagged, "stale_entities": stale,
-        "large_entities": large, "archival_candidates": archival, "suspects": doubted,
+        "large_entities": large, "archival_candidates": archival,
         "duplicates": _alike(snapshot, active, now), "reviewed_entities": len(active), "commit": snapshot.sequence,
         "generated_at": now.isoformat(), "stale_days": unread_for,
     }  # fmt: skip
@@ -353,18 +350,6 @@ def _entities(snapshot: Snapshot, sizes: pl.DataFrame) -> pl.DataFrame:
 def _flagged(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
     columns = ["id", "owner_entity_id", "statement", "similar_to_id", "similarity_score"]
     return snapshot.frame("facts", f"similarity_flag AND {OBSERVED} AND {live_sql(now)}", columns)
-
-
-def _suspects(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
-    """Live facts that lean on one that does not hold: id, statement, owner_entity_id, suspect_of, leans_on."""
-    columns = ["id", "statement", "owner_entity_id", "suspect_of", "supersedes_id"]
-    marked = snapshot.frame("facts", f"suspect_of IS NOT NULL AND {live_sql(now)}", columns)
-    doubts = doubts_of(snapshot, marked, Moment(now)) if len(marked) else None
-    leaning = {} if doubts is None else {fact: mention.statement for fact, mention in doubts.suspects.items()}
-    reasons = pl.DataFrame(
-        {"id": [*leaning], "leans_on": [*leaning.values()]}, {"id": pl.String, "leans_on": pl.String}
-    )
-    return marked.join(reasons, on="id")
 
 
 def _most_read(entities: pl.DataFrame, usage: pl.DataFrame, number: int) -> pl.DataFrame:

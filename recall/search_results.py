@@ -62,8 +62,6 @@ async def final_order(
         order = raised(order, _of_period(found, question.period), IN_PERIOD, "period")
     if settings.limbic and order:
         order = weighted(order, await _use(tables, found, use, question, settings.use), "limbic")
-    if not question.moment.is_past:
-        order = _doubted(order, found)
     if question.conversation:
         order = weighted(order, _current(order, found, question, EPISODE_BOOST), "episode")
     vectors = np.empty((0, 0), np.float32)
@@ -129,13 +127,6 @@ def _of_period(found: Ranked, period: Period) -> set[str]:
 
 OTHER_SCOPE = 0.6  # what a line of another project counts where the question names one
 EPISODE_BOOST = 0.1  # what a fact of the conversation gains that is asked in (S2-74)
-SUSPECT = 0.9  # what a fact counts that leans on one which no longer holds
-
-
-def _doubted(order: list[RankedFact], found: Ranked) -> list[RankedFact]:
-    """Facts that lean on one that no longer holds stand behind those of nearly the same score that do not."""
-    leaning = {name: {"suspect": SUSPECT} for name, row in found.facts.items() if row["suspect_of"] is not None}
-    return weighted(order, leaning, "suspect") if leaning else order
 
 
 def _current(

@@ -87,7 +87,7 @@ def vector_index_is_due(handle: Table) -> bool:
 
 
 def migrate(db: DBConnection, tx: Transaction) -> None:
-    """Create missing tables, and add missing columns empty; a column that is added must be nullable."""
+    """Create missing tables, add missing columns, which must be nullable, empty, and drop those that are no more."""
     if tx.lease.schema_version >= SCHEMA_VERSION:
         return
     tx.more["schema_version"] = SCHEMA_VERSION
@@ -97,16 +97,22 @@ def migrate(db: DBConnection, tx: Transaction) -> None:
             db.create_table(name, schema=table.schema(tx.dims))
         if table.role is not Role.LOG and name not in tx.versions:
             tx.adopt(name)
-        _add_columns(db, tx, name)
+        _fit_columns(db, tx, name)
     make_text_indexes(tx, [name for name in tx.before if not tx.before[name]])
 
 
-def _add_columns(db: DBConnection, tx: Transaction, name: str) -> None:
-    table = db.open_table(name)
-    missing = [f for f in TABLES[name].schema(tx.dims) if f.name not in table.schema.names]
-    if not missing:
-        return
+def _fit_columns(db: DBConnection, tx: Transaction, name: str) -> None:
+    table, wanted = db.open_table(name), TABLES[name].schema(tx.dims)
+    missing = [f for f in wanted if f.name not in table.schema.names]
+    gone = [column for column in table.schema.names if column not in wanted.names]
+
+    def fit(handle: Table) -> None:
+        if missing:
+            handle.add_columns(missing)
+        if gone:
+            handle.drop_columns(gone)
+
     if TABLES[name].role is Role.LOG:
-        table.add_columns(missing)
-    else:
-        tx.rebuild(name, lambda handle: handle.add_columns(missing))
+        fit(table)
+    elif missing or gone:
+        tx.rebuild(name, fit)

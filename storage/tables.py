@@ -113,7 +113,7 @@ STAMPS: Mapping[str, ColumnSpec] = {
     "run_id": column_of("text: The run that last wrote it."),
 }
 
-SCHEMA_VERSION = 13
+SCHEMA_VERSION = 14
 _LISTS = ("full_text", "lookup", "few_values")
 
 

@@ -119,7 +119,6 @@ class Memory:
             pl.DataFrame(near, schema=NEIGHBOURS, orient="row"),
             self.entities(),
             self.aliases,
-            self.lineage,
             self.predicates,
             self.directives,
             self.pairs,

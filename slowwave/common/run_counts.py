@@ -64,8 +64,6 @@ class RunCount(StrEnum):
     FACTS_LEFT_FOR_LATER = "facts left for later", "facts left for a later run", IN_SHORT
     FACTS_MERGED = "facts merged", "duplicate facts merged"
     FACTS_MOVED_TO_ARCHIVE = "facts moved to the archive", "ended facts moved to the archive"
-    FACTS_NO_LONGER_SUSPECT = "facts no longer suspect", "facts no longer doubtful"
-    FACTS_NOW_SUSPECT = "facts now suspect", "facts that became doubtful"
     FACTS_PRUNED = "facts pruned", "unused facts archived"
     FACTS_RESTORED = "facts restored"
     FACTS_RETIRED = "facts retired", "facts archived"
@@ -198,7 +196,6 @@ _WORDS: Mapping[str, str] = {
     RunCount.FACTS_MOVED_TO_ARCHIVE: "{} archived",
     RunCount.ENTITIES_ARCHIVED: "{} entities archived",
     RunCount.FACTS_RESTORED: "{} restored",
-    RunCount.FACTS_NOW_SUSPECT: "{} now doubtful",
     RunCount.COMMUNITIES_SUMMARISED: "{} communities summarised",
     RunCount.QUOTATIONS_REPLACED: "{} quotations read",
 }

@@ -94,7 +94,7 @@ ARCHIVED = "archived"
 FOR_WANT_OF_ROOM = Cause(
     "archive", "evicted", "rule", "There are more entities than are kept, and one that it is about went."
 )
-POINTERS = ("supersedes_id", "similar_to_id", "related_id", "suspect_of")
+POINTERS = ("supersedes_id", "similar_to_id", "related_id")
 """Where a fact names other facts without needing them to say when it held."""
 ENTITIES: frames.Schema = {
     **dict.fromkeys(("id", "name", "entity_type", "status", "parent_entity_id", "merged_into"), frames.TEXT),

@@ -20,9 +20,7 @@ from slowwave.common.timestamps import in_utc
 from slowwave.facts.revision.application import (
     Surroundings,
     changed_facts,
-    dependents_of,
     known_facts,
-    with_marks,
     with_supersessions,
 )
 from slowwave.facts.revision.conflicts import LATE, come_late, replace_fact
@@ -102,9 +100,7 @@ def plan_overrides(
         _change(board, each, settings)
     board.close_late()
     done = [each for each in changes if each.loser in board.changes]
-    return OverrideRows(
-        *_rows(board, done, known, near, now), tuple(_note_of(board, each, before[each.loser]) for each in done)
-    )
+    return OverrideRows(*_rows(board, done, near), tuple(_note_of(board, each, before[each.loser]) for each in done))
 
 
 def _change(board: RevisionState, each: RefusedChange, settings: ReviseSettings) -> None:
@@ -121,14 +117,12 @@ def _change(board: RevisionState, each: RefusedChange, settings: ReviseSettings)
 
 
 def _rows(
-    board: RevisionState, done: list[RefusedChange], known: pl.DataFrame, near: Surroundings, now: datetime
+    board: RevisionState, done: list[RefusedChange], near: Surroundings
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """Facts, lineage and decisions: the approved changes, and the facts that become suspect with them."""
+    """Facts, lineage and decisions of the approved changes."""
     closings, losers = board.supersessions(), {each.loser for each in done}
-    going_on = known.filter(pl.col("is_live"), ~pl.col("id").is_in(list(losers)))
-    marks, suspicions = dependents_of(closings, near, known.select(READ), going_on.select(READ), now)
-    facts = changed_facts(with_marks(with_supersessions(near.facts, closings), marks), near.facts)
-    decided = decision_frame([*_by_a_person(closings, losers), *suspicions])
+    facts = changed_facts(with_supersessions(near.facts, closings), near.facts)
+    decided = decision_frame(_by_a_person(closings, losers))
     decisions = decided.unique("id", keep="first", maintain_order=True)
     return facts, closings.lineage, decisions
 

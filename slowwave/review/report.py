@@ -172,19 +172,6 @@ def archival_candidates(entities: pl.DataFrame, scores: pl.DataFrame, usage: pl.
     ).to_dicts()  # fmt: skip
 
 
-# Suspect
-
-
-def suspects(facts: pl.DataFrame, entities: pl.DataFrame) -> list[Row]:
-    """Live facts (with `suspect_of`, `leans_on`) that lean on what no longer holds, by name of their entity."""
-    owners = entities.select("called", owner_entity_id="id")
-    rows = facts.join(owners, on="owner_entity_id", how="left").sort("called", "id", nulls_last=True)
-    return rows.select(
-        "id", "suspect_of", pl.col("leans_on").fill_null(""), content=pl.col("statement").fill_null(""),
-        entity_id="owner_entity_id", entity_name="called",
-    ).to_dicts()  # fmt: skip
-
-
 # The report as tables: what each section shows, and which command comes next (S0-17).
 
 
@@ -296,12 +283,6 @@ _SECTIONS: Mapping[str, ReportSection] = {
         ("entity", "type", "count", "importance", "last read"),
         _rows(*_ENTITY, "importance", _last_read),
         ("Look: slowwave facts ENTITY", "Keep it for ever: slowwave entity pin ENTITY"),
-    ),
-    "suspects": ReportSection(
-        "Doubtful facts: what each leans on no longer holds",
-        ("entity", "observation", "leans on", "id"),
-        _rows(lambda row: row["entity_name"] or "", "content", "leans_on", "id"),
-        ("The story of one: slowwave why ID", "Let it go: slowwave retire ENTITY ID"),
     ),
     "duplicates": ReportSection(
         "Alike: pairs among the observations of the most read entities",

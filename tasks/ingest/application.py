@@ -30,7 +30,7 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.entities.names_and_pins import add_aliases_of_facts
 from tasks.entities.retirement import Purge, delete_entities, delete_facts, mentioned, plan_purge
-from tasks.ingest.surroundings import facts_by, near_candidates, with_dependents, with_speakers
+from tasks.ingest.surroundings import facts_by, near_candidates, with_speakers
 from tasks.runtime.engine import task
 from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import decide_and_write, settle_patches, touched_by, under_approval
@@ -183,10 +183,6 @@ def plan_over_store(
     given = passed, vectors, directives, messages, settings, revise, now
     near = near_candidates(reading, *given, alike)
     messages = with_speakers(reading, passed, messages, near)
-    plan = plan_application(passed, directives, messages, batches, near, settings, now, revise=revise)
-    if plan.retired.is_empty():
-        return plan
-    near = with_dependents(reading, near, plan.retired)  # only now it is known what may lean on a fact that ends
     return plan_application(passed, directives, messages, batches, near, settings, now, revise=revise)
 
 

@@ -1,4 +1,4 @@
-"""What memory holds near candidates: facts that they may repeat, end or contradict, and what may lean on these.
+"""What memory holds near candidates: facts that they may repeat, end or contradict.
 
 An entity may have thousands of facts, of which a batch concerns a few. These are looked up by what makes them
 comparable: the same words, a near vector, the name that a directive gives, the one object that a relation allows.
@@ -6,8 +6,7 @@ comparable: the same words, a near vector, the name that a directive gives, the 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeAlias
@@ -22,11 +21,11 @@ from slowwave.common.validity import MAX_CHAIN, is_live, live_sql, time_sql
 from slowwave.facts.revision.application import Surroundings
 from slowwave.facts.revision.candidates import DIRECTIVES
 from slowwave.facts.revision.late_arrivals import REPEATED
-from slowwave.facts.revision.mutual_exclusion import ARTICLES, bare_name, names_of, single_valued
+from slowwave.facts.revision.mutual_exclusion import ARTICLES, bare_name, single_valued
 from slowwave.facts.revision.referenced_facts import telling_words
 from slowwave.facts.revision.repetition import NEIGHBOURS
 from slowwave.facts.revision.revision_state import ENDED_BY
-from slowwave.facts.revision.supersession import RETRACT, SUPERSEDE, long_names
+from slowwave.facts.revision.supersession import RETRACT, SUPERSEDE
 from storage.changes import FACT_TABLES
 from storage.residents import Condition
 from storage.rows import lasting_columns, quoted
@@ -66,8 +65,8 @@ def near_candidates(
 ) -> Surroundings:
     """The surroundings of the `passed` candidates (FACTS) with their `directives` and `messages`.
 
-    `vectors`: (id, scope, vector) of the candidates. What leans on a fact that ends is not among them: see
-    `with_dependents`. With `alike` (ALIKE) nothing is read to compare words with, about the same subject.
+    `vectors`: (id, scope, vector) of the candidates. With `alike` (ALIKE) nothing is read to compare words with, about
+    the same subject.
     """
     is_late = _is_late(reading, passed, messages)
     near = _neighbours(reading, vectors, now)
@@ -89,7 +88,6 @@ def near_candidates(
     if len(facts):
         may_end = {*directed, *contested["subject_id"]}
         facts = _with_history(reading, facts, may_end, predicates, revise, is_late=is_late)
-        facts = _once([facts, facts_by(reading, facts["suspect_of"].drop_nulls())])
     supported = [id_ for id_, count in frames.rows_of(passed, "id", "evidence_count") if (count or 0) > 1]
     entities = [id_ for frame in (facts, passed) for end in ("subject_id", "object_id") for id_ in frame[end]]
     return Surroundings(
@@ -106,19 +104,8 @@ def near_candidates(
     )
 
 
-def with_dependents(reading: Reading, near: Surroundings, retired: pl.DataFrame) -> Surroundings:
-    """The surroundings with the facts that may lean on the `retired` ones (id, subject_id, object_id, object_text)."""
-    lineage = reading.by_ids("lineage", retired["id"], list(frames.LINEAGE), key="old_id")
-    leaning = _dependents(reading, retired, lineage, names_of(near.entities, near.aliases))
-    more = leaning.join(near.facts, on="id", how="anti")
-    evidence = _evidence_of(reading, more["id"])
-    return replace(
-        near, facts=_once([near.facts, more]), evidence=pl.concat([near.evidence, evidence]), lineage=lineage
-    )
-
-
 def surroundings_of_facts(reading: Reading, ids: Sequence[str] | pl.Series) -> Surroundings:
-    """These facts, what they replaced and what may lean on them, with evidence, lineage and names."""
+    """These facts and what they replaced, with evidence and names."""
     facts = reading.by_ids("facts", ids)
     entities = pl.concat([facts["subject_id"], facts["object_id"]])
     near = Surroundings(
@@ -126,8 +113,7 @@ def surroundings_of_facts(reading: Reading, ids: Sequence[str] | pl.Series) -> S
         entities=reading.by_ids("entities", entities, _NAMED),
         aliases=reading.by_ids("entity_aliases", entities, _ALIASES, key="entity_id"),
     )
-    near = replace(near, evidence=_evidence_of(reading, near.facts["id"]))
-    return with_dependents(reading, near, facts)
+    return replace(near, evidence=_evidence_of(reading, near.facts["id"]))
 
 
 def with_speakers(reading: Reading, passed: pl.DataFrame, messages: pl.DataFrame, near: Surroundings) -> pl.DataFrame:
@@ -350,18 +336,3 @@ def _pending_contradictions(reading: Reading, facts: pl.Series) -> pl.DataFrame:
     """The pending contradictions of these facts."""
     columns = list(frames.PAIR_DECISIONS)
     return _once(reading.by_ids("pair_decisions", facts, columns, key=end, where=PENDING) for end in ("a_id", "b_id"))
-
-
-def _dependents(
-    reading: Reading, retired: pl.DataFrame, lineage: pl.DataFrame, names: Mapping[str, frozenset[str]]
-) -> pl.DataFrame:
-    """Active facts that may lean on the retired ones: of their subject with their object, or made from them."""
-    objects = retired["object_id"].drop_nulls().unique().sort()
-    ends = frames.rows_of(retired, "object_text", "object_id")
-    called = frozenset[str]().union(*(long_names(text, id_, names) for text, id_ in ends))
-    pattern = quoted("|".join(map(re.escape, sorted(called))))
-    parts = [f"object_id IN ({', '.join(map(quoted, objects))})"] if len(objects) else []
-    parts += [f"regexp_like(lower({column}), {pattern})" for column in ("statement", "object_text")] if called else []
-    where = f"status = 'active' AND ({' OR '.join(parts) or 'false'})"
-    about = reading.by_ids("facts", retired["subject_id"], key="subject_id", where=where)
-    return _once([about, reading.by_ids("facts", lineage["new_id"], where="status = 'active'")])

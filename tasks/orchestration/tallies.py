@@ -30,8 +30,6 @@ OUTCOMES = {
     "close": RunCount.FACTS_ENDED,
     "refuse": RunCount.CHANGES_REFUSED,
     "dispute": RunCount.CONTRADICTIONS_NOTED,
-    "suspect": RunCount.FACTS_NOW_SUSPECT,
-    "trust": RunCount.FACTS_NO_LONGER_SUSPECT,
     "shorten": RunCount.FACTS_ENDED_EARLIER,
 }
 LEFT = (

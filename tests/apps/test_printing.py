@@ -28,7 +28,7 @@ FACTS = [
     fact("f_00000002", "Marta plays chess.", valid_from=WHEN, event_precision="month"),
     fact("f_00000003", "Marta will play in Lisbon.", event_at=WHEN, event_precision="around"),
     fact("f_00000004", "Marta plays the harp.", valid_from=WHEN, valid_to=EPOCH + timedelta(days=9000)),
-    fact("f_00000005", "Marta plays go.\x1b[31m\u202e [red]now[/]", suspect_of="f_00000006"),
+    fact("f_00000005", "Marta plays go.\x1b[31m\u202e [red]now[/]"),
 ]
 
 
@@ -67,7 +67,7 @@ def test_a_line_begins_with_the_time_of_the_fact_unless_it_is_the_day_of_the_mes
     assert "(~2025) Marta will play in Lisbon." in text
     assert "(2025-03-01 → 2050-08-" in text
     assert ") Marta plays the violin" not in text
-    assert "doubtful) Marta plays go.[31m [red]now[/]" in text
+    assert "Marta plays go.[31m [red]now[/]" in text
     assert "\x1b[31m" not in text
     assert "\u202e" not in text
 

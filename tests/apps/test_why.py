@@ -38,7 +38,7 @@ def place(tmp_path: Path) -> Path:
     """Vim, replaced by neovim; a fact that was merged into that, one that repeats it, and one that disputes it."""
     vim = fact(VIM, "Marta uses vim.", status="superseded", status_reason=f"temporal_change: replaced by {NEOVIM}",
                valid_to=MARCH, replaced_by=NEOVIM, created_at=EPOCH, expired_at=APRIL)  # fmt: skip
-    neovim = fact(NEOVIM, "Marta uses neovim.", predicate="uses", valid_from=MARCH, created_at=APRIL, suspect_of=VIM)
+    neovim = fact(NEOVIM, "Marta uses neovim.", predicate="uses", valid_from=MARCH, created_at=APRIL)
     nvim = fact(NVIM, "Marta works in neovim.", status="superseded", replaced_by=NEOVIM,
                 status_reason=f"consolidated: absorbed by {NEOVIM}")  # fmt: skip
     again = fact(AGAIN, "Marta uses neovim!", status="rejected", status_reason=f"repeats {NEOVIM}",
@@ -106,7 +106,6 @@ def test_what_stands_now_names_what_it_replaced_merged_leans_on_and_is_disputed_
     for words in (
         "Holds since 2026-03-01.", "It took the place of “Marta uses vim.” (0a): things changed.",
         "It also stands for “Marta works in neovim.” (0c): both say the same.",
-        "Doubtful: it leans on “Marta uses vim.” (0a), which no longer holds.",
         "Disputed by “Marta never uses [red]neovim[/].” (0e): nothing tells which holds.",
         "Learned: It was accepted and looks like “Marta uses vim.” (0a): both are kept.",
         "Merged with “Marta works in neovim.”: They say the same. Decided by a model.",
@@ -129,7 +128,7 @@ def test_what_a_run_changed_is_told_kind_by_kind_with_the_rows_and_additions_las
 
 def test_full_and_json_keep_everything(shown: Any) -> None:
     full = shown(NEOVIM, "--full", columns=240)
-    assert all(name in full for name in ("suspect_of", "valid_from", "keep_all", "columns"))
+    assert all(name in full for name in ("predicate", "valid_from", "keep_all", "columns"))
     assert '"about": "f_1a_0b"' in shown(NEOVIM, "--json")
     assert '"speaker": ' in shown(NEOVIM, "--json")
 
@@ -153,7 +152,6 @@ def test_python_and_agents_read_the_same_sentences(place: Path) -> None:
     told: str = result.content[0].text
     assert "Merged with “Marta works in neovim.”: They say the same." in told
     assert "[red]" not in told  # inert, like every stored text that an agent reads
-    assert result.structured_content["columns"]["suspect_of"] == VIM
 
 
 def story(**more: Any) -> Story:

@@ -199,10 +199,10 @@ def test_when_a_state_began_is_told_where_it_was_said_later_and_nothing_twice() 
 def test_what_is_over_in_doubt_or_new_says_so() -> None:
     other = Mention("g", "Marta works at Globex.")
     end = datetime(2026, 3, 1, tzinfo=UTC)
-    marked = fact(valid_to=end, replaces=(other,), conflicts_with=(other,), suspect_of=other, confidence=0.4)
+    marked = fact(valid_to=end, replaces=(other,), conflicts_with=(other,), confidence=0.4)
     assert fact_line(marked) == (
         "- Marta works at Ferrywise. [until 1 March 2026; before: Marta works at Globex; "
-        "disputed, not settled: Marta works at Globex; doubtful; confidence: 0.40]"
+        "disputed, not settled: Marta works at Globex; confidence: 0.40]"
     )
     assert fact_line(fact(confidence=0.59)).endswith("[confidence: 0.59]")
     assert "confidence" not in fact_line(fact(confidence=0.6))

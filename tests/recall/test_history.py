@@ -376,11 +376,11 @@ def conflict(name: str, a: str, b: str, **more: Any) -> Row:
     }  # fmt: skip
 
 
-def test_what_a_fact_leans_on_and_what_contradicts_it_is_shown_with_it(tmp_path: Path) -> None:
+def test_what_contradicts_a_fact_is_shown_with_it(tmp_path: Path) -> None:
     facts = [
-        fact("f_a", "Marta trains staff for Ferrywise.", suspect_of="f_gone", polarity="negated"),
+        fact("f_a", "Marta trains staff for Ferrywise.", polarity="negated"),
         fact("f_b", "Marta dislikes Ferrywise."),
-        fact("f_c", "Marta likes Ferrywise.", suspect_of="f_b"),
+        fact("f_c", "Marta likes Ferrywise."),
         fact("f_d", "Marta despises Ferrywise.", **superseded("f_b", day(9))),
     ]
     pairs = [
@@ -390,20 +390,19 @@ def test_what_a_fact_leans_on_and_what_contradicts_it_is_shown_with_it(tmp_path:
         conflict("p_4", "f_c", "f_d"),
         conflict("p_5", "f_a", "f_b", kind="redundant"),
     ]
-    gone = fact("f_gone", JOB, status="retracted", expired_at=day(9))
-    uri = remembered(tmp_path / "m", facts, archived=[gone], more={"pair_decisions": pairs})
+    uri = remembered(tmp_path / "m", facts, more={"pair_decisions": pairs})
     with OpenMemory.open(str(uri)) as memory:
         recalls = memory.recall("What about Ferrywise?", now=NOW).facts
         for told in (recalls, memory.facts_of("Marta", now=NOW)[1]):
             by_id = {found.id: found.as_json() for found in told}
-            shown = [(name, one["suspect_of"], one["conflicts_with"], one["polarity"]) for name, one in by_id.items()]
+            shown = [(name, one["conflicts_with"], one["polarity"]) for name, one in by_id.items()]
             assert sorted(shown) == [
-                ("f_a", "f_gone", [], "negated"),
-                ("f_b", None, ["f_c"], "affirmed"),
-                ("f_c", None, ["f_b"], "affirmed"),
+                ("f_a", [], "negated"),
+                ("f_b", ["f_c"], "affirmed"),
+                ("f_c", ["f_b"], "affirmed"),
             ]
         before = {found.id: found for found in memory.recall("Ferrywise", known_as_of=day(4), now=NOW).facts}
-    assert all(found.suspect_of is None and found.conflicts_with == () for found in before.values())
+    assert all(found.conflicts_with == () for found in before.values())
 
 
 def test_a_conflict_is_seen_as_soon_as_it_is_committed_and_gone_when_it_is_decided(tmp_path: Path) -> None:
@@ -418,20 +417,3 @@ def test_a_conflict_is_seen_as_soon_as_it_is_committed_and_gone_when_it_is_decid
             with Store.open(str(uri)).commit(outcome, "made", NOW) as tx:
                 tx.upsert("pair_decisions", pl.DataFrame([conflict("p", "f_a", "f_b", outcome=outcome)]))
             assert disputed() == expected
-
-
-def test_what_leans_on_a_fact_that_is_over_stands_behind_and_is_not_doubted_while_that_held(tmp_path: Path) -> None:
-    words = "Marta leads the crew of Ferrywise."
-    facts = [
-        fact("f_a", words, predicate="leads", suspect_of="f_gone", valid_from=day(1)),
-        fact("f_b", words, predicate="commands", valid_from=day(1)),
-    ]
-    gone = fact("f_gone", JOB, **superseded("f_b", day(9)), valid_from=day(1))
-    uri = remembered(tmp_path / "m", facts, archived=[gone])
-    with OpenMemory.open(str(uri)) as memory:
-        now = memory.recall("Who leads the crew of Ferrywise?", now=NOW).facts
-        then = memory.recall("Who leads the crew of Ferrywise?", as_of=day(5), now=NOW).facts
-    assert [(found.id, found.suspect_of is not None) for found in now] == [("f_b", False), ("f_a", True)]
-    assert now[1].score == pytest.approx(0.9 * now[0].score)
-    assert all(found.suspect_of is None for found in then)
-    assert "f_a" in {found.id for found in then}

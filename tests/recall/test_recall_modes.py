@@ -165,8 +165,7 @@ def test_the_parts_of_a_score_make_the_score_by_the_formula_that_is_shown(
     said = [
         relation("f_bees", "Marta keeps bees on the roof in June.", "marta", "bees"),
         relation("f_roof", "Marta mended the roof.", "marta", "roof", message_id="m_f_bees"),
-        relation("f_lean", "Ben keeps bees, too.", "ben", "bees", suspect_of="f_old"),
-        plain_fact("f_old", "Ben kept bees.", status="superseded", valid_to=NOW - DAY),
+        relation("f_lean", "Ben keeps bees, too.", "ben", "bees"),
     ]
     place = remembered(tmp_path / "m", said, more={"entities": [*map(entity, ("marta", "ben", "bees", "roof"))]})
     settings = RecallSettings(graph="bfs", limbic=True, **weights)
@@ -179,7 +178,7 @@ def test_the_parts_of_a_score_make_the_score_by_the_formula_that_is_shown(
         search = part["words"] + max(part["meaning"], 0.0) + part["overlap"]
         fused = search / part["place"] ** 0.25 + settings.graph_weight * part.get("graph", 0.0)
         score = fused * part.get("about", 1.0) * part.get("scope", 1.0) + part.get("period", 0.0)
-        for factor in ("limbic", "suspect", "episode", "diversity"):
+        for factor in ("limbic", "episode", "diversity"):
             score *= part.get(factor, 1.0)
         assert fact.score == pytest.approx(score, abs=1e-5)
     shown = Console(width=300)

@@ -214,8 +214,8 @@ def filled(store: Store, dims: int) -> Store:
         *[row for name in ("young", "lonely", "dusty", "kept", "heir") for row in held(name, 1, X)],
         fact(90, "young", Y, similarity_flag=True, similar_to_id="f_young_000", similarity_score=0.9),
         fact(91, "young", Y, similarity_flag=True, **gone),
-        fact(92, "young", Z, suspect_of="f_young_091"),
-        fact(93, "young", Z, suspect_of="f_young_000"),
+        fact(92, "young", Z),
+        fact(93, "young", Z),
         fact(94, "full", Z, kind="structural"),
         fact(95, "gone", Z),
     ]
@@ -260,12 +260,12 @@ def told(memory: Store) -> dict[str, Any]:
 
 def test_the_report_has_the_names_of_the_seed_and_counts_everything(told: dict[str, Any]) -> None:
     assert tuple(told["summary"]) == (
-        *SEEDS, "archival_candidates_count", "suspects_count", "pending_proposals_count",
+        *SEEDS, "archival_candidates_count", "pending_proposals_count",
     )  # fmt: skip
     assert told["stale_days"] == 90.0
     assert told["summary"] == {
         "total_entities": 8, "total_observations": 67, "split_candidates_count": 1, "flagged_observations_count": 1,
-        "stale_entities_count": 5, "large_entities_count": 2, "archival_candidates_count": 1, "suspects_count": 1,
+        "stale_entities_count": 5, "large_entities_count": 2, "archival_candidates_count": 1,
         "pending_proposals_count": 0,
     }  # fmt: skip
     json.dumps(told)
@@ -301,11 +301,6 @@ def test_only_what_weighs_nothing_and_is_not_pinned_is_a_candidate_for_the_archi
     (candidate,) = told["archival_candidates"]
     assert (candidate["entity_name"], candidate["importance"], candidate["temporal"]) == ("Dusty", 0.0, 0.1)
     assert {row["entity_name"]: row["archival_candidate"] for row in told["stale_entities"]}["Dusty"]
-
-
-def test_a_fact_is_suspect_only_while_what_it_leans_on_does_not_hold(told: dict[str, Any]) -> None:
-    (suspect,) = told["suspects"]
-    assert (suspect["id"], suspect["leans_on"]) == ("f_young_092", "young observed matter 91 of young")
 
 
 def test_the_most_read_entities_are_looked_at_for_repeats(memory: Store, told: dict[str, Any]) -> None:

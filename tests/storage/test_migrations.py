@@ -33,6 +33,7 @@ def old(new_store: NewStore) -> Store:
     store.db.open_table("llm_calls").drop_columns(["model"])
     facts = store.db.open_table("facts")
     facts.drop_columns(["pinned", "quote", "event_at", "event_until", "event_precision", "date_is_disputed"])
+    facts.add_columns({"suspect_of": "'g'"})
     versions = {name: version for name, version in store.head.versions.items() if name != "episodes"}
     state = {"versions": json.dumps({**versions, "facts": facts.version}), "schema_version": SCHEMA_VERSION - 1}
     store.db.open_table(HEAD).update(values=state)
@@ -47,6 +48,7 @@ def test_what_is_missing_is_added_empty_and_everything_else_stays(old: Store) ->
     row = store.snapshot().by_ids("facts", ["f"], with_vector=True).to_dicts()[0]
     assert (row["statement"], row["vector"], row["created_at"]) == ("old", [1.0, 0.0, 0.0, 0.0], EPOCH)
     assert [row[name] for name in ("pinned", "quote", "event_at", "event_precision")] == [None] * 4
+    assert "suspect_of" not in store.snapshot().handle("facts").schema.names
     assert store.snapshot().count("episodes") == store.snapshot().count("entity_access_log") == 0
     assert store.log("llm_calls").select("id", "model", "response").rows() == [("paid", None, "{}")]
     assert examine(store) == ()

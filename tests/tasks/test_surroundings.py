@@ -53,7 +53,7 @@ def believed(memory: Memory) -> list[tuple[Any, ...]]:
     """All that was ever believed, with what replaced it and what it leans on."""
     says = dict(memory.facts.select("id", "statement").iter_rows())
     rows = memory.facts.filter(pl.col("status").is_in(["active", "superseded", "retracted"]))
-    columns = ("statement", "status", "valid_from", "valid_to", "evidence_count", "replaced_by", "suspect_of")
+    columns = ("statement", "status", "valid_from", "valid_to", "evidence_count", "replaced_by")
     told = rows.select(columns).iter_rows()
     return sorted((*map(str, row[:-2]), *(says.get(id_ or "", "") for id_ in row[-2:])) for row in told)
 

@@ -48,10 +48,9 @@ class RecalledFact:
     """One fact as it answers a query; `score` orders, `cosine` is the similarity to the query.
 
     `event_at` is when it happens, as exactly as `event_precision` says (day, week, month, season, year, around; without
-    an event that of `valid_from`). `polarity` is affirmed or negated, `suspect_of` a fact that no longer holds and that
-    this one leans on, `conflicts_with` facts whose relations seem to contradict it and that nobody has decided about
-    yet (S2-75), `replaces` what it took the place of, first what matches the query. `parts` say how its score
-    came about (`recall.order`).
+    an event that of `valid_from`). `polarity` is affirmed or negated, `conflicts_with` facts whose relations seem to
+    contradict it and that nobody has decided about yet (S2-75), `replaces` what it took the place of, first what
+    matches the query. `parts` say how its score came about (`recall.order`).
     """
 
     id: str
@@ -69,7 +68,6 @@ class RecalledFact:
     polarity: str = "affirmed"
     event_at: datetime | None = None
     event_precision: str | None = None
-    suspect_of: Mention | None = None
     conflicts_with: tuple[Mention, ...] = ()
     replaces: tuple[Mention, ...] = ()
     cosine: float = 0.0
@@ -93,7 +91,6 @@ class RecalledFact:
     def as_json(self, *, explained: bool = False) -> dict[str, Any]:
         """The contract of a fact in `--json`; other facts are named by their ids. `explained` adds the parts."""
         shown = {key: value for key, value in asdict(self).items() if key not in _HIDDEN}
-        shown["suspect_of"] = self.suspect_of.id if self.suspect_of else None
         shown["replaces"] = [other.id for other in self.replaces]
         shown["conflicts_with"] = [other.id for other in self.conflicts_with]
         return shown | ({"parts": {name: round(part, 6) for name, part in self.parts.items()}} if explained else {})

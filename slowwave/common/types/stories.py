@@ -320,8 +320,6 @@ def _state(story: Story) -> Iterator[Line]:
             )
         elif old == story.id:
             yield Line("", f"{'Merged into' if is_same else 'Replaced by'} {_named(new, words)}: {why}.")
-    if leans_on := row.get("suspect_of"):
-        yield Line("", f"Doubtful: it leans on {_named(leans_on, words)}, which no longer holds.")
     for pair in story.pairs:
         if pair.outcome == "pending" and "conflict" in pair.kind:
             yield Line("", f"Disputed by {_named(pair.other_id, words)}: nothing tells which holds.")

@@ -20,11 +20,11 @@ from slowwave.common.decisions import Row, decision, decision_frame
 from slowwave.common.records import CONSOLIDATED, DEDUP, REDUNDANT
 from slowwave.common.settings import MergeSettings
 from slowwave.common.validity import is_live, is_out_of_order
-from slowwave.facts.revision.application import Surroundings, dependents_of, known_facts, with_marks, with_supersessions
+from slowwave.facts.revision.application import Surroundings, known_facts, with_supersessions
 from slowwave.facts.revision.conflicts import KIND as CONFLICT
 from slowwave.facts.revision.mutual_exclusion import is_lasting
 from slowwave.facts.revision.revision_state import Fact, RevisionState, Supersessions
-from slowwave.facts.revision.supersession import KNOWN, READ, close
+from slowwave.facts.revision.supersession import KNOWN, close
 
 from .duplicates import BY_USE, BY_WORDS, MAX_ATTEMPTS, CandidateSet, Merges, is_redundancy
 from .merged_facts import (
@@ -47,13 +47,9 @@ _CLASH = "A model says that both cannot be true, and nothing tells which is wron
 
 @dataclass(frozen=True, slots=True)
 class Endings:
-    """Facts that verdicts close, their suspect dependents, and the pairs that contradict each other and stay.
-
-    `marks`: (id, suspect_of).
-    """
+    """Facts that verdicts close, and the pairs that contradict each other and stay."""
 
     supersessions: Supersessions
-    marks: pl.DataFrame
     decisions: tuple[Row, ...]
     clashes: frozenset[tuple[str, str]]
 
@@ -91,11 +87,9 @@ def end_by_verdicts(
         if state.is_open(old) and state.is_open(new):
             clashes.add((min(old["id"], new["id"]), max(old["id"], new["id"])))
     supersessions = state.supersessions()
-    live = known.filter("is_live", ~pl.col("id").is_in([*supersessions.facts["id"], *roots]))
-    marks, suspects = dependents_of(supersessions, near, known.select(READ), live.select(READ), now)
     judged_by = {"decided_by": "model", "model": model}
     closed = [{**row, **judged_by} if row["ids_out"] else row for row in supersessions.decisions]
-    return Endings(supersessions, marks, (*closed, *clash_rows, *suspects), frozenset(clashes))
+    return Endings(supersessions, (*closed, *clash_rows), frozenset(clashes))
 
 
 # The outcome of each pair, as it is stored.
@@ -253,7 +247,7 @@ MAX_ERROR = 500
 _NOWHERE = Surroundings()
 _COMPARED = (
     "status status_reason replaced_by expired_at valid_from valid_to confidence evidence_count entrenchment "
-    "aspect_slugs supersedes_id search_terms suspect_of consolidated_at consolidation_attempts consolidation_error"
+    "aspect_slugs supersedes_id search_terms consolidated_at consolidation_attempts consolidation_error"
 ).split()
 
 
@@ -317,13 +311,9 @@ def plan_reconciliation(
     facts = merged_facts(done, evidence, now)
     if marks:
         facts = _marked(facts, candidates, done, judged, now)
-    facts = with_marks(with_supersessions(facts, ended.supersessions), ended.marks)
-    others = frames.conform(near.facts, frames.FACTS).join(facts, on="id", how="anti")
+    facts = with_supersessions(facts, ended.supersessions)
     return ReconciliationPlan(
-        pl.concat(
-            [changed_rows(facts, done.facts), changed_rows(with_marks(others, ended.marks), others)],
-            how="diagonal_relaxed",
-        ),
+        changed_rows(facts, done.facts),
         evidence_of(done, evidence),
         pl.concat([lineage_of(done).select(*frames.LINEAGE), ended.supersessions.lineage.select(*frames.LINEAGE)]),
         aspects_of(done, aspects),

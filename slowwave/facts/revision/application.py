@@ -58,7 +58,7 @@ from .repetition import (
     without_evidence,
 )
 from .revision_state import Supersessions
-from .supersession import ACTIONS, READ, REPEAT, SupersessionContext, mark_dependents, supersede_facts
+from .supersession import ACTIONS, REPEAT, SupersessionContext, supersede_facts
 
 
 def decision_rows(
@@ -102,7 +102,7 @@ class Surroundings:
     `facts`: rows with a candidate's id, statement_hash, subject or directive's known_id, and its neighbours, of any
     status. `evidence`: FACT_EVIDENCE of those facts. `neighbours`: (candidate_id, fact_id, cosine) to facts and among
     candidates; `elsewhere`: the same to live facts about other things, which can be related and nothing more.
-    `entities`, `aliases`: of the subjects and objects. `lineage`: steps from those facts. `predicates`: learned rows.
+    `entities`, `aliases`: of the subjects and objects. `predicates`: learned rows.
     `directives`: DIRECTIVES of those facts and of rejected candidates that repeat them (which are in `facts` too).
     `flags`: PAIR_DECISIONS of facts that contradict them. `alike`: ALIKE of the candidates with live facts and
     each other, where the caller compared them with all there is about the same; else those near them are compared.
@@ -113,7 +113,6 @@ class Surroundings:
     neighbours: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=NEIGHBOURS))
     entities: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.ENTITIES))
     aliases: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.ALIASES))
-    lineage: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.LINEAGE))
     predicates: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PREDICATES))
     directives: pl.DataFrame = field(default_factory=lambda: frames.empty(DIRECTIVES))
     flags: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PAIR_DECISIONS))
@@ -121,16 +120,12 @@ class Surroundings:
     alike: pl.DataFrame | None = None
 
 
-_RETIRED = {"id": pl.String(), "subject_id": pl.String(), "object_id": pl.String(), "object_text": pl.String()}
-
-
 @dataclass(frozen=True, slots=True)
 class ApplicationPlan:
     """Rows to upsert: decided candidates and changed facts in one frame, and the rows that belong to them.
 
     `pairs`: PAIR_DECISIONS that are new or settled; a model or a person settles the rest. `again`: (new id, known id)
-    of new intervals made from evidence of the known fact. `retired`: (id, subject_id, object_id, object_text) of facts
-    that stop being true or were mistakes: what leans on them is marked as far as it is among the surroundings.
+    of new intervals made from evidence of the known fact.
     """
 
     facts: pl.DataFrame
@@ -141,7 +136,6 @@ class ApplicationPlan:
     decisions: pl.DataFrame
     pairs: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PAIR_DECISIONS))
     again: tuple[tuple[str, str], ...] = ()
-    retired: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_RETIRED))
 
     def summary(self) -> dict[str, int]:
         """How many decisions of each kind."""
@@ -217,15 +211,11 @@ def plan_application(
     found = find_flags(staying, live, pairs, settings, alike, elsewhere)
     flags = created.select("id").join(found, on="id", how="left", maintain_order="left")
     evidence = evidence_rows(fresh, duplicates, near.evidence, near.facts, again)
-    going_on, everyone = (
-        pl.concat([part.select(READ) for part in pair]) for pair in ((live, staying), (others, fresh))
-    )
-    marks, suspected = dependents_of(supersessions, near, everyone, going_on, now, evidence)
     decided = _decided(fresh, duplicates, flags)
     facts = with_evidence(pl.concat([decided, near.facts], how="diagonal"), fresh, duplicates, evidence)
     facts = without_evidence(facts.update(outcome.begun, on="id"), again)
     facts = with_supersessions(facts, supersessions)
-    facts = changed_facts(with_marks(facts, marks), near.facts)
+    facts = changed_facts(facts, near.facts)
     typed = with_types(
         facts.filter((pl.col("status") == "active") & pl.col("id").is_in(kept["id"].implode())), near.entities
     )
@@ -235,9 +225,7 @@ def plan_application(
         supersessions.lineage,
         aspects.aspect_rows(typed),
         _applied(batches, fresh),
-        decision_rows(
-            created, duplicates, flags, [*outcome.refusals, *supersessions.decisions, *suspected], settings, now
-        ),
+        decision_rows(created, duplicates, flags, [*outcome.refusals, *supersessions.decisions], settings, now),
         pl.concat(
             [
                 find_implicit_conflicts(staying, live, revise, now),
@@ -246,7 +234,6 @@ def plan_application(
             ]
         ).unique("id", maintain_order=True),
         tuple(again.iter_rows()),
-        everyone.join(supersessions.retired, on="id", how="semi").select(*_RETIRED),
     )
 
 
@@ -291,7 +278,6 @@ def _stand_alone(
         or len(near.flags)
         or revise.implicit_conflicts
         or not single.isdisjoint(fresh["predicate"])
-        or any(suspect is not None for suspect in rows["suspect_of"])
         or len(hashes) < len(fresh)
         or not hashes.isdisjoint(rows["statement_hash"])
         or any(at is not None and at > first for at in near.evidence["occurred_at"])
@@ -380,23 +366,6 @@ def _merge_and_close(
     begun = others.filter(pl.col("id").is_in(list(joined.values()))).select("id", "valid_from")
     refusals = [decision("refuse", known_, [known_, id_], [], reason, now) for id_, known_, reason in unlike]
     return _Outcome(fresh, duplicates, supersessions, refusals, begun)
-
-
-def dependents_of(
-    supersessions: Supersessions,
-    near: Surroundings,
-    everyone: pl.DataFrame,
-    going_on: pl.DataFrame,
-    now: datetime,
-    evidence: pl.DataFrame | None = None,
-) -> tuple[pl.DataFrame, list[Row]]:
-    """MARKS and decisions about facts that depend on those that ended; `evidence` are the new rows.
-
-    `everyone` and `going_on` (READ) are the facts near, and those of them that stay live.
-    """
-    new = frames.empty(frames.FACT_EVIDENCE) if evidence is None else evidence
-    names = names_of(near.entities, near.aliases)
-    return mark_dependents(supersessions.retired, everyone, going_on, near.facts, near.lineage, new, names, now)
 
 
 def activated(candidates: pl.DataFrame, reason: str) -> pl.DataFrame:
@@ -490,20 +459,11 @@ def with_supersessions(facts: pl.DataFrame, supersessions: Supersessions) -> pl.
     return facts.update(supersessions.facts, on="id").update(supersessions.predecessors, on="id")
 
 
-def with_marks(facts: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
-    """The facts with `suspect_of` from the marks; a null mark clears it."""
-    marked = frames.conform(facts, frames.FACTS).join(
-        marks.rename({"suspect_of": "mark"}).with_columns(is_marked=True), on="id", how="left", maintain_order="left"
-    )
-    mark = pl.when(pl.col("is_marked").fill_null(False)).then("mark").otherwise("suspect_of")
-    return marked.with_columns(suspect_of=mark).drop("mark", "is_marked")
-
-
 def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     """The rows that are new or differ from `before`, with the columns of FACTS."""
     columns = (
         "status status_reason valid_from valid_to expired_at replaced_by supersedes_id confidence "
-        "evidence_count entrenchment suspect_of search_terms"
+        "evidence_count entrenchment search_terms"
     ).split()
     rows = frames.conform(facts, frames.FACTS).unique("id", keep="first", maintain_order=True)
     old = frames.conform(before, frames.FACTS).select("id", *columns)

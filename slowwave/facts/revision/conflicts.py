@@ -125,7 +125,7 @@ def replace_fact(
     until = loser["valid_to"]
     is_linked = state.supersede(loser, winner, why, f"replaced by {winner['id']}", ends=ends)
     if loser is not new:
-        state.note_retired(loser, winner, new, is_mistake=is_mistake)
+        state.note_ended(loser, new)
     if not is_linked:
         return
     moved = {"valid_to": [until, loser["valid_to"]]}

@@ -337,7 +337,7 @@ def _ends(state: RevisionState, new: Fact, known: Fact) -> bool:
     state.note_decision(
         "close", known["id"], ids, [known["id"]], "A later reading of the same says that it is over.", seen
     )
-    state.note_retired(known, new, new)
+    state.note_ended(known, new)
     return True
 
 

@@ -28,15 +28,7 @@ CHANGES = {
     "expired_at": frames.TIME,
     "replaced_by": pl.String(),
 }
-RETIRED = {
-    "id": pl.String(),
-    "winner_id": pl.String(),
-    "speaker_id": pl.String(),
-    "noted_at": frames.TIME,
-    "ended_at": frames.TIME,
-    "is_mistake": pl.Boolean(),
-    "is_late": pl.Boolean(),
-}
+ENDED = {"id": pl.String(), "noted_at": frames.TIME, "ended_at": frames.TIME}
 _FOREVER = datetime.max.replace(tzinfo=UTC)
 ENDED_BY = "ended by "
 STATED = "contradicts"
@@ -52,8 +44,8 @@ Doubt = tuple[str, str, str]
 class Supersessions:
     """Closed facts and the rows that belong to them.
 
-    `facts`: CHANGES of closed facts and of late candidates. `predecessors`: (id, supersedes_id). `ended`: RETIRED of
-    every closed fact; `is_late` are candidates that were over when they came. `doubts`: (new id, known id, mark) of
+    `facts`: CHANGES of closed facts and of late candidates. `predecessors`: (id, supersedes_id). `ended`: ENDED of
+    every closed fact. `doubts`: (new id, known id, mark) of
     conflicts that no rule settles (no mark), of contradictions that are STATED, and of facts that are perhaps NAMED.
     """
 
@@ -63,11 +55,6 @@ class Supersessions:
     ended: pl.DataFrame
     decisions: list[Row]
     doubts: tuple[Doubt, ...] = ()
-
-    @property
-    def retired(self) -> pl.DataFrame:
-        """RETIRED of known facts that stopped being true or were mistakes."""
-        return self.ended.filter(~pl.col("is_late"))
 
 
 @dataclass(slots=True)
@@ -215,21 +202,9 @@ class RevisionState:
         self._follow(loser, winner, why)
         return True
 
-    def note_retired(
-        self, loser: Fact, winner: Fact, speaker: Fact, *, is_mistake: bool = False, is_late: bool = False
-    ) -> None:
-        """Note that a fact is over or was a mistake; others may depend on it, a repetition begins a new interval."""
-        self._ended.append(
-            {
-                "id": loser["id"],
-                "winner_id": winner["id"],
-                "speaker_id": speaker["id"],
-                "noted_at": speaker["said_at"],
-                "ended_at": loser["valid_to"],
-                "is_mistake": is_mistake,
-                "is_late": is_late,
-            }
-        )
+    def note_ended(self, loser: Fact, speaker: Fact) -> None:
+        """Note that a fact is over, as the speaker says: a repetition after it begins a new interval."""
+        self._ended.append({"id": loser["id"], "noted_at": speaker["said_at"], "ended_at": loser["valid_to"]})
 
     def comes_late(self, fact: Fact, head: Fact, ends: datetime, why: str) -> None:
         """Note that a late candidate ended at `ends`, because of the known fact `head`; closed by `close_late`."""
@@ -242,7 +217,7 @@ class RevisionState:
             if not self.is_open(fact):
                 continue
             is_linked = self.supersede(fact, self.facts[head], why, f"{head} came after it", ends=ends)
-            self.note_retired(fact, self.facts[head], self.facts[head], is_late=True)
+            self.note_ended(fact, self.facts[head])
             if is_linked:
                 self.note_decision(
                     "supersede", name, [head], [name, head],
@@ -261,7 +236,7 @@ class RevisionState:
             pl.DataFrame(list(self.changes.values()), schema=CHANGES),
             pl.DataFrame(heads, schema={"id": pl.String, "supersedes_id": pl.String}, orient="row"),
             pl.DataFrame(lineage, schema=dict(frames.LINEAGE)),
-            pl.DataFrame(self._ended, schema=RETIRED),
+            pl.DataFrame(self._ended, schema=ENDED),
             self.decisions,
             tuple(dict.fromkeys(self.doubts)),
         )
