@@ -19,13 +19,11 @@ import polars as pl
 
 from inference.embedding import open_embedder
 from recall.export import SealCheck, is_own_export
-from slowwave.common import frames
 from slowwave.common.comparison.similarity import resolve_cosine_of
 from slowwave.common.errors import UnusableInput
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import ExtractSettings, IngestSettings, Settings
 from slowwave.common.text import readable, row_id
-from slowwave.entities.entity_resolution import Resolution
 from slowwave.facts.revision.candidates import build_candidates
 from slowwave.integrations.foreign.audit import audit
 from slowwave.integrations.foreign.parsers import READS, read_export
@@ -44,7 +42,6 @@ from slowwave.reading.ingestion.formats import MIXED, binary_kind, encoding_of, 
 from storage.rows import quoted
 from storage.snapshots import Reading
 from tasks.entities.derived import assign_new, link_entities, touched_entities
-from tasks.entities.names_and_pins import names_in_use
 from tasks.entities.retirement import renew_profiles
 from tasks.ingest.admission import EXCERPT, episode_id, episode_rows
 from tasks.ingest.application import apply_patches
@@ -153,7 +150,6 @@ def _parts(file: ForeignFile, adopted: Adopted, size: int) -> Iterator[ExportPar
             messages=messages,
             claims=claims,
             mentions=adopted.mentions.filter(pl.col("name").is_in(own.implode())) if start else adopted.mentions,
-            aliases=adopted.aliases.clear() if start else adopted.aliases,
         )
         yield ExportPart(_source(file, "running"), part)
 
@@ -239,28 +235,10 @@ def store_candidates(run: Run, part: ExportPart, settings: IngestSettings) -> Co
     )
 
 
-def _resolved(run: Run, reading: Reading, adopted: Adopted, settings: IngestSettings) -> Resolution:
-    """Which entities the names mean, by rules alone; with the other names that nobody else has."""
-    resolution = resolve_again(run, reading, adopted.mentions, settings.resolve, {})
-    meant = resolution.names.select("entity_id", "entity_type", name="canonical_name")
-    wanted = adopted.aliases.join(meant, on="name").filter(pl.col("alias_name") != pl.col("name"))
-    taken = pl.concat(
-        [
-            names_in_use(reading, wanted["alias_name"].unique().to_list()).select("alias_name"),
-            resolution.names.select(alias_name="canonical_name"),
-        ]
-    )
-    free = wanted.join(taken, on="alias_name", how="anti").unique("alias_name", keep="first", maintain_order=True)
-    parts = free.select("alias_name", "entity_type", "entity_id")
-    ids = [row_id("a", *row) for row in parts.iter_rows()]
-    rows = frames.conform(parts.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.ALIASES)
-    return replace(resolution, aliases=pl.concat([resolution.aliases, rows.select(resolution.aliases.columns)]))
-
-
 def _decide(run: Run, reading: Reading, part: ExportPart, settings: IngestSettings) -> BatchRows:
     """The rows of what is new, candidates with their vectors."""
     fresh = part.new_messages(reading)
-    resolution = _resolved(run, reading, part.adopted, settings)
+    resolution = resolve_again(run, reading, part.adopted.mentions, settings.resolve, {})  # by rules alone
     spoken = fresh.with_columns(
         occurred_at="valid_from", role=pl.lit(ROLE), speaker=pl.lit(part.source["format"]), scope=pl.lit(SCOPE),
         episode_id=pl.Series([episode_id(name) for name in fresh["conversation_id"]], dtype=pl.String),

@@ -26,7 +26,6 @@ Loss = Literal["broken", "gone", "endless"]
 
 ENTITIES: frames.Schema = {
     **dict.fromkeys(("place", "name", "known_type", "summary"), frames.TEXT),
-    "aliases": frames.TEXTS,
     "seen_at": frames.TIME,
 }
 CLAIMS: frames.Schema = {
@@ -71,11 +70,10 @@ class Drafts:
         self, place: str, name: str, word: str | None, key: str = "", *, spaced: bool = False, **more: Any
     ) -> None:
         """Note an entity; `Ana_Ruiz` becomes Ana Ruiz in a type with proper names, or in any type if `spaced`."""
-        kind, apart = type_of(word), name.replace("_", " ")
-        is_joined = _JOINED.fullmatch(name) is not None
-        own, other = (apart, name) if is_joined and (spaced or kind in _WITH_PROPER_NAMES) else (name, apart)
-        aliases = [other] if is_joined else []
-        self.entities.append({"place": place, "name": own, "known_type": kind, "aliases": aliases, **more})
+        kind = type_of(word)
+        is_joined = _JOINED.fullmatch(name) and (spaced or kind in _WITH_PROPER_NAMES)
+        own = name.replace("_", " ") if is_joined else name
+        self.entities.append({"place": place, "name": own, "known_type": kind, **more})
         self._names.setdefault(key or normalise_name(name), own)
 
     def claim(
@@ -220,13 +218,12 @@ MESSAGES: frames.Schema = {
 class Adopted:
     """The content of an export: `messages` (MESSAGES) and `claims`, one claim for each message in the same order.
 
-    `mentions` (RAW_MENTIONS) are its listed entities, `aliases` (alias_name, name) their other names.
+    `mentions` (RAW_MENTIONS) are its listed entities.
     """
 
     messages: pl.DataFrame
     claims: pl.DataFrame
     mentions: pl.DataFrame
-    aliases: pl.DataFrame
 
 
 def adopt(foreign: Foreign, written_at: datetime) -> Adopted:
@@ -239,7 +236,6 @@ def adopt(foreign: Foreign, written_at: datetime) -> Adopted:
         claims.select(*MESSAGES),
         frames.conform(own, OWN_CLAIMS).select(*OWN_CLAIMS),
         _mentions(foreign, claims, written_at),
-        _aliases(foreign.entities),
     )
 
 
@@ -278,13 +274,6 @@ def _mentions(foreign: Foreign, claims: pl.DataFrame, written_at: datetime) -> p
     return rows.with_columns(window=pl.lit(0, dtype=pl.Int64)).select(*RAW_MENTIONS)
 
 
-def _aliases(entities: pl.DataFrame) -> pl.DataFrame:
-    """(alias_name, name) in normal form."""
-    rows = entities.select("name", alias_name="aliases").explode("alias_name").drop_nulls().unique(maintain_order=True)
-    forms = [(normalise_name(alias), normalise_name(name)) for name, alias in rows.iter_rows()]
-    return pl.DataFrame(forms, schema={"alias_name": pl.String, "name": pl.String}, orient="row")
-
-
 # The safe form of an export: no secrets in any text, and no names that are secrets or orders (T39).
 
 
@@ -301,14 +290,13 @@ def without_secrets(foreign: Foreign) -> tuple[Foreign, int]:
     claims = foreign.claims.with_columns(statements)
     hidden = {name: hidden_names(claims[name].drop_nulls().unique().to_list()) for name in ("key", "group")}
     claims = claims.with_columns(pl.col(name).replace(known) for name, known in hidden.items())
-    names = [entities["name"], entities["aliases"].explode(), claims["subject"], claims["object"]]
+    names = [entities["name"], claims["subject"], claims["object"]]
     wrong = _wrong_names(pl.concat(names).drop_nulls().unique())
     entities, unnamed = _named_well(entities, ["name"], wrong)
     claims, unsaid = _named_well(claims, ["subject", "object"], wrong)
-    aliases = pl.col("aliases").list.eval(pl.element().filter(~pl.element().is_in(list(wrong))))
     skipped = (*foreign.skipped, *unnamed, *unsaid)
     redacted = sum(int((kinds.list.len() > 0).sum()) for kinds in (some, more))
-    return replace(foreign, entities=entities.with_columns(aliases), claims=claims, skipped=skipped), redacted
+    return replace(foreign, entities=entities, claims=claims, skipped=skipped), redacted
 
 
 def _wrong_names(names: pl.Series) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -13,15 +12,12 @@ import polars as pl
 
 from slowwave.common.comparison.guards import guards_pass, is_time_bound
 from slowwave.common.comparison.similarity import NEAR, Vectors, near_rows, word_overlap
-from slowwave.common.lexicon import words_of
 from slowwave.common.settings import NoiseSettings, SurpriseSettings
-from slowwave.common.text import normalise_statement, sentences
+from slowwave.common.text import normalise_statement
+from slowwave.reading.extraction.names import spot
 
 RECENT_TURNS = 10
 RECENT_NAMES = 200
-_TECHNOLOGIES = sorted(f"{words_of('programming_languages')} {words_of('tools')}".split(), key=len, reverse=True)
-_TECHNOLOGY = re.compile(rf"\b(?:{'|'.join(map(re.escape, _TECHNOLOGIES))})\b", re.IGNORECASE)
-_WORD = re.compile(r"[^\W\d_][\w'’-]*")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,21 +34,6 @@ class SurprisePlan(NamedTuple):
 
     decisions: pl.DataFrame
     states: Mapping[str, SurpriseState]
-
-
-def candidate_names(text: str) -> tuple[str, ...]:
-    """Possible new names in a text, lower-cased, each once: capitalised words inside sentences, and technologies.
-
-    Words of fewer than three characters, first words of sentences, and acronyms of up to five letters are left out.
-    """
-    capitals = [
-        word.lower()
-        for sentence in sentences(text)
-        for word in _WORD.findall(sentence)[1:]
-        if len(word) >= 3 and word[0].isupper() and not (word.isupper() and len(word) <= 5)
-    ]
-    technologies = [found.lower() for found in _TECHNOLOGY.findall(text)]
-    return tuple(dict.fromkeys(capitals + technologies))
 
 
 def score_surprise(vector: Vectors, names: tuple[str, ...], state: SurpriseState) -> float:
@@ -81,7 +62,7 @@ def plan_surprise(
     order = messages.with_row_index("row").sort(["conversation_id", "ordinal", "row"])
     for row, conversation, content in order.select("row", "conversation_id", "content").iter_rows():
         state = after.get(conversation, SurpriseState())
-        names = candidate_names(content or "")
+        names = tuple(dict.fromkeys(name.text.lower() for name in spot(content or "")))
         score = score_surprise(vectors[row], names, state)
         is_forced = score < settings.threshold and state.consecutive_skips >= settings.max_skip_turns
         decided[row] = (score, score >= settings.threshold or is_forced, is_forced)
