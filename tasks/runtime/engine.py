@@ -82,15 +82,15 @@ def is_inline() -> bool:
 
 
 class Inline(Generic[P, R]):
-    """A flow or task where there is no other engine: its function, tried as often as Prefect would."""
+    """A flow or task where there is no other engine: its function."""
 
-    def __init__(self, fn: Callable[P, R], tried: Callable[P, R]) -> None:
-        self.fn, self._tried = fn, tried
+    def __init__(self, fn: Callable[P, R]) -> None:
+        self.fn = fn
         update_wrapper(self, fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run it."""
-        return self._tried(*args, **kwargs)
+        return self.fn(*args, **kwargs)
 
 
 SHARED_PARAMETERS = {
@@ -123,13 +123,13 @@ def flow(
     def declare(body: Callable[P, R]) -> Callable[P, R]:
         if not HAS_PREFECT:
             guarded = within(_without_secrets, traced("flow", name, body))
-            return Inline(guarded, cast(Callable[P, R], tried_flow(name, guarded, tries)))
-        from .prefect_engine import Flow, as_deployed, retry_options, run_name
+            return Inline(cast(Callable[P, R], tried_flow(name, guarded, tries)))
+        from .prefect_engine import Flow, as_deployed, run_name
 
         described = cast(AsyncBody, _described(body))
         guarded = within(_without_secrets, traced("flow", name, as_deployed(described, takes_turns)))
-        options.update(name=name, flow_run_name=run_name, **retry_options(tries))
-        return cast(Callable[P, R], Flow(guarded, inline=tried_flow(name, guarded, tries), **options))
+        options.update(name=name, flow_run_name=run_name, retries=0)
+        return cast(Callable[P, R], Flow(tried_flow(name, guarded, tries), **options))
 
     return declare
 
@@ -154,22 +154,21 @@ def task(
         guarded = within(_without_secrets, traced("task", name, body))
         tried = cast(Callable[P, R], tried_task(name, guarded, tries, longest_s))
         if not HAS_PREFECT:
-            return Inline(guarded, tried)
+            return Inline(tried)
         from prefect.cache_policies import NO_CACHE
 
-        from .prefect_engine import Task, retries_after, retry_options
+        from .prefect_engine import Task
 
         works_on = about or ("{run.namespace}" if "run" in inspect.signature(body).parameters else "")
         options.update(
             name=name,
             task_run_name=f"{name}: {works_on}".rstrip(": "),
-            timeout_seconds=longest_s,
+            timeout_seconds=longest_s,  # of all tries, for those that are synchronous
             tags=tags,
-            retry_condition_fn=retries_after,
             cache_policy=NO_CACHE,
-            **retry_options(tries, jitters=True),
+            retries=0,
         )
-        return cast(Callable[P, R], Task(guarded, inline=tried, **options))
+        return cast(Callable[P, R], Task(tried, **options))
 
     return declare
 

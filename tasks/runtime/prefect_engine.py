@@ -13,7 +13,6 @@ from prefect import Flow as PrefectFlow
 from prefect import Task as PrefectTask
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
-from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import PREFECT_API_URL
@@ -22,8 +21,6 @@ from prefect.states import Completed
 from slowwave.common.errors import NoStoreYet, NothingYet, SlowwaveError, UnknownName
 from slowwave.common.text import digest
 from storage.connection import address_of
-
-from .retrying import Tries, as_flow, may_try_again
 
 # What runs do under an engine: they wait for their turn, and a schedule has nothing to do where no store is yet.
 
@@ -49,11 +46,8 @@ def as_deployed(body: Body, takes_turns: bool) -> Body:
     One that takes turns maintains a namespace alone: an hourly sweep in the middle of a night would change what the
     night's gate compares. For the run of a deployment it is no failure that there is no store or no such namespace
     yet: a schedule then has nothing to do. A name that is nearly one that exists is a failure all the same.
-
-    Prefect has no condition for the retries of a flow. One that failed for a reason that does not pass gives them up.
     """
 
-    @as_flow
     @wraps(body)
     async def run(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -63,28 +57,13 @@ def as_deployed(body: Body, takes_turns: bool) -> Body:
                 return await body(*args, **kwargs)
         except (NothingYet, UnknownName) as error:
             if not is_deployed() or not _is_yet_to_come(error):
-                await _give_up_retries()
                 raise
             return Completed(name=NOTHING, message=f"{getattr(error, 'brief', NoStoreYet.brief)}: {error}")
-        except Exception as error:
-            if not may_try_again(error):
-                await _give_up_retries()
-            raise
 
     # Prefect reads types as if they were written here, where their names mean nothing.
     run.__annotations__ = get_type_hints(body, include_extras=True)
     run.__dict__["__signature__"] = inspect.signature(body, eval_str=True)
     return run
-
-
-async def _give_up_retries() -> None:
-    """Let the run that is under way here end as failed: another try would fail in the same way."""
-    context = FlowRunContext.get()
-    if context is None or context.flow_run is None or context.flow is None or not context.flow.retries:
-        return
-    async with get_client() as client:
-        policy = context.flow_run.empirical_policy.model_copy(update={"retries": 0})
-        await client.update_flow_run(context.flow_run.id, empirical_policy=policy)
 
 
 def _is_yet_to_come(error: SlowwaveError) -> bool:
@@ -143,15 +122,13 @@ def is_under_way() -> bool:
 
 
 class _EitherWay:
-    """What has its own way to run where there is no engine: the function itself, or `inline` in its place."""
+    """What is just its function where there is no engine."""
 
-    def __init__(self, fn: Callable[..., Any], *, inline: Callable[..., Any] | None = None, **options: Any) -> None:
-        super().__init__(fn, **options)  # type: ignore[call-arg]  # that of the Prefect class after this one
-        self._inline = inline or fn
+    fn: Callable[..., Any]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run it."""
-        run = super().__call__ if is_under_way() else self._inline  # type: ignore[misc]
+        run = super().__call__ if is_under_way() else self.fn  # type: ignore[misc]
         return run(*args, **kwargs)
 
 
@@ -161,21 +138,6 @@ class Flow(_EitherWay, PrefectFlow[P, R]):
 
 class Task(_EitherWay, PrefectTask[P, R]):
     """A Prefect task that runs inline when there is no engine."""
-
-
-def retry_options(tries: Tries, *, jitters: bool = False) -> dict[str, Any]:
-    """The tries as Prefect's options, for a flow with the same wait before each and no jitter."""
-    if not tries.retries:
-        return {"retries": 0}  # whatever Prefect's settings say of those that do not say it
-    if jitters:
-        waits = list(tries.waits_s)
-        return {"retries": tries.retries, "retry_delay_seconds": waits, "retry_jitter_factor": tries.jitter}
-    return {"retries": tries.retries, "retry_delay_seconds": round(tries.waits_s[0])}
-
-
-def retries_after(_: Any, __: Any, state: State[Any]) -> bool:
-    """Whether a task that failed so is tried again."""
-    return may_try_again(state.data)
 
 
 def run_name() -> str:

@@ -1,4 +1,4 @@
-"""When a task or a flow is tried again, for both engines: after an error that passes, so many times, after these waits.
+"""When a task or a flow is tried again, under any engine: after an error that passes, so many times, after these waits.
 
 A second try begins with what the store holds by then: what was committed is not done again, what was not is nowhere.
 """
@@ -90,18 +90,13 @@ def _inside_flow() -> Iterator[None]:
         _in_flow.reset(token)
 
 
-def as_flow(body: AsyncBody) -> AsyncBody:
-    """The body of a flow, in which tasks are tried again."""
-    return within(_inside_flow, body)
-
-
 def tried_flow(name: str, body: AsyncBody, tries: Tries) -> AsyncBody:
-    """The body of a flow as the inline engine runs it."""
-    return as_flow(_again(name, body, tries))
+    """The body of a flow, in which tasks are tried again."""
+    return within(_inside_flow, _again(name, body, tries))
 
 
 def tried_task(name: str, body: Callable[P, R], tries: Tries, longest_s: float | None) -> Callable[P, R]:
-    """The body of a task as the inline engine runs it; asynchronous if the body is.
+    """The body of a task; asynchronous if the body is.
 
     An asynchronous one that takes longer than `longest_s` seconds ends with `TookTooLong`; one that is synchronous
     cannot be interrupted from within its thread, and goes on.
