@@ -299,7 +299,7 @@ def entity_merge(
     from tasks.entities.merges import merge
 
     run = place.run("entity-merge")
-    merged = merge(run, loser, winner, dry_run=dry_run, force=force, beliefs=place.settings.ingest.beliefs)
+    merged = merge(run, loser, winner, dry_run=dry_run, force=force)
     is_done = merged.is_new and not dry_run
     yield {"run": run.id if is_done else None, "dry_run": dry_run, **asdict(merged)}
     if not merged.is_new:

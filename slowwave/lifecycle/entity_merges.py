@@ -6,10 +6,9 @@ each other both stay and the pair waits for somebody who knows.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -19,13 +18,11 @@ from slowwave.common import frames
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.entrenchment import ENDS
 from slowwave.common.run_counts import RunCount
-from slowwave.common.settings import BeliefSettings
 from slowwave.common.text import cut_bytes, digest, normalise_name, row_id
 from slowwave.common.validity import MAX_CHAIN, is_live
 from slowwave.entities.mentions import MAX_SUMMARY_BYTES, embed_texts
 from slowwave.facts.revision.conflicts import KIND, flag_doubts
 from slowwave.facts.revision.mutual_exclusion import MutualExclusion, names_of
-from slowwave.facts.revision.pending_beliefs import belief_ids, decayed, noisy_or
 from slowwave.facts.revision.repetition import FactSources
 
 from .pruning_and_eviction import Cause, plan_retirement
@@ -44,7 +41,7 @@ class MergeContext:
     loser. `flagged`: live ones that do not, and are flagged as similar to one that says something between the two.
     `winner_facts`: the other live facts that name the winner. `evidence` of the live relations of both, `objects` and
     `object_aliases`: what their objects are called. `pairs`: decisions about pairs with one of `facts` in them.
-    `beliefs` and `hints`: as `join_beliefs` wants them. `episodes`: the links of both.
+    `beliefs`: those that name the loser, `hints`: their evidence. `episodes`: the links of both.
     """
 
     entities: pl.DataFrame
@@ -70,101 +67,6 @@ class Conflict:
     predicate: str
     known: tuple[str, str]
     moved: tuple[str, str]
-
-
-# Beliefs of merged entities (S2-63, S2-65, S2-70). A belief is found by its key, so a belief that waits gets a new one;
-# where a belief with that key waits too, the evidence of both is counted again, each message once by its surest hint.
-
-
-_DAY = timedelta(days=1)
-
-
-@dataclass(frozen=True, slots=True)
-class JoinedBeliefs:
-    """Whole rows to upsert, by id, and the ids of rows that go; `joined`: (gone id, kept id).
-
-    `void`: beliefs whose subject and object are now one entity, as (id, statement).
-    """
-
-    beliefs: Mapping[str, Row]
-    evidence: Mapping[str, Row]
-    gone: frozenset[str]
-    gone_evidence: frozenset[str]
-    joined: Sequence[tuple[str, str]]
-    void: Sequence[tuple[str, str]]
-
-
-def join_beliefs(beliefs: pl.DataFrame, evidence: pl.DataFrame, pair: Pair, decay_rate: float) -> JoinedBeliefs:
-    """Move the beliefs about the first of the pair to the second.
-
-    `beliefs`: those that name the first, and all of their new subjects; `evidence`: theirs. A belief with a candidate
-    keeps its id. Nothing is promoted here; the next hint does that.
-    """
-    before = {row["id"]: row for row in beliefs.sort("first_at", "id").iter_rows(named=True)}
-    hints: dict[str, list[Row]] = {id_: [] for id_ in before}
-    for step in evidence.iter_rows(named=True):
-        hints.setdefault(step["belief_id"], []).append(step)
-    after = {id_: row for id_, row in before.items() if pair[0] not in (row["subject_id"], row["object_id"])}
-    over = {id_: row["promoted_id"] for id_, row in before.items() if row["promoted_id"] is not None}
-    joined, void = [], []
-    for old in (row for id_, row in before.items() if id_ not in after):
-        row = {**old, **{end: pair[1] for end in ("subject_id", "object_id") if old[end] == pair[0]}}
-        if row["subject_id"] == row["object_id"]:
-            void.append((old["id"], old["statement"]))
-            del hints[old["id"]]
-            continue
-        if row["promoted_at"] is not None:
-            after[old["id"]] = row
-            continue
-        row["id"] = target = _key_of(row, over)
-        moved = hints.pop(old["id"]) + hints.pop(target, [])
-        named = [{**step, "id": row_id("be", target, step["message_id"]), "belief_id": target} for step in moved]
-        hints[target] = _counted(named, decay_rate)
-        if target in after:
-            row = _joined(after[target], row, hints[target])
-            joined.append((old["id"], target))
-        after[target] = row
-    was = {row["id"]: row for row in evidence.iter_rows(named=True)}
-    now = {step["id"]: step for steps in hints.values() for step in steps}
-    return JoinedBeliefs(
-        {id_: row for id_, row in after.items() if row != before.get(id_)},
-        {id_: step for id_, step in now.items() if step != was.get(id_)},
-        frozenset(before.keys() - after.keys()),
-        frozenset(was.keys() - now.keys()),
-        joined,
-        void,
-    )
-
-
-def _key_of(belief: Row, over: Mapping[str, str]) -> str:
-    """The id by which the next hint finds the belief."""
-    claimed = json.loads(belief["claim"])["fact"] if belief["claim"] else {}
-    texts = {name: value for name, value in {**claimed, **belief}.items() if frames.FACTS.get(name) == frames.TEXT}
-    return belief_ids(frames.conform(pl.DataFrame([texts]), frames.FACTS), over)[0]
-
-
-def _counted(steps: Sequence[Row], decay_rate: float) -> list[Row]:
-    """The steps in order of time, each message once with its surest hint, with prior and posterior."""
-    surest = {step["id"]: step for step in sorted(steps, key=lambda step: step["evidence"])}
-    counted: list[Row] = []
-    for step in sorted(surest.values(), key=lambda step: (step["at"], step["id"])):
-        last = counted[-1] if counted else None
-        prior = decayed(last["posterior"], (step["at"] - last["at"]) / _DAY, decay_rate) if last else 0.0
-        counted.append({**step, "prior": prior, "posterior": noisy_or(prior, step["evidence"])})
-    return counted
-
-
-def _joined(left: Row, gone: Row, steps: Sequence[Row]) -> Row:
-    """The belief after these steps of both (S2-65), with the claim of the surer one."""
-    surer = max((left, gone), key=lambda row: (row["probability"], row is left))
-    return {
-        **left,
-        **{name: surer[name] for name in ("claim", "statement")},
-        "evidence_count": len(steps),
-        "probability": steps[-1]["posterior"] if steps else surer["probability"],
-        "first_at": min(left["first_at"], gone["first_at"]),
-        "last_at": max(left["last_at"], gone["last_at"]),
-    }
 
 
 VOID = "It said something between two entities that are one now."
@@ -248,22 +150,18 @@ def ancestors(entity: str, parents: Mapping[str, str]) -> list[str]:
     return chain
 
 
-def plan_merge(
-    context: MergeContext,
-    pair: Pair,
-    now: datetime,
-    beliefs: BeliefSettings | None = None,
-) -> EntityMerge:
+def plan_merge(context: MergeContext, pair: Pair, now: datetime) -> EntityMerge:
     """The plan that moves everything of the first of the pair to the second; a second plan is empty."""
     loser, winner = (context.entities.filter(pl.col("id") == id_).row(0, named=True) for id_ in pair)
     entities = _entities(context.entities, pair)
     facts, archived, retirements = _facts(context, pair, now)
     aliases, old_aliases = _aliases(context.called, loser, winner)
     episodes, old_episodes = _episodes(context.episodes, pair)
-    joined = join_beliefs(context.beliefs, context.hints, pair, (beliefs or BeliefSettings()).decay_rate)
+    void = context.beliefs.filter(is_between(pair)).sort("id")
+    beliefs = context.beliefs.join(void, on="id", how="anti").with_columns(pl.col(ENDS[:2]).replace(*pair))
     conflicts, doubts = _find_conflicts(context, facts, aliases, pair, now)
     moved = pl.concat([context.facts, context.archive], how="diagonal").sort("id")
-    decisions = [*_decisions(loser, winner, moved, archived, conflicts, joined, now), *retirements]
+    decisions = [*_decisions(loser, winner, moved, archived, conflicts, void, now), *retirements]
     return EntityMerge(
         facts,
         _repointed(context.archive, pair),
@@ -271,21 +169,20 @@ def plan_merge(
             "entities": entities,
             "entity_aliases": aliases,
             "episode_entities": episodes,
-            "pending_beliefs": pl.DataFrame(list(joined.beliefs.values()), schema=context.beliefs.schema),
-            "belief_evidence": pl.DataFrame(list(joined.evidence.values()), schema=context.hints.schema),
+            "pending_beliefs": beliefs,
             "pair_decisions": doubts,
             "decisions": decision_frame(decisions),
         },
         {
             "entity_aliases": old_aliases,
             "episode_entities": old_episodes,
-            "pending_beliefs": sorted(joined.gone),
-            "belief_evidence": sorted(joined.gone_evidence),
+            "pending_beliefs": void["id"].to_list(),
+            "belief_evidence": context.hints.join(void, left_on="belief_id", right_on="id", how="semi")["id"].to_list(),
             "pair_decisions": _settled_pairs(context, facts, [id_ for id_, _ in archived]),
         },
         Merged(
             loser["name"], loser["id"], winner["name"], winner["id"], moved.height, archived,
-            tuple(sorted(aliases["alias_name"].unique())), len(joined.beliefs), conflicts,
+            tuple(sorted(aliases["alias_name"].unique())), len(beliefs), conflicts,
         ),
         _to_embed(entities, context.entities, winner["id"]),
     )  # fmt: skip
@@ -466,7 +363,7 @@ def _decisions(
     moved: pl.DataFrame,
     archived: Sequence[tuple[str, str]],
     conflicts: Sequence[Conflict],
-    joined: JoinedBeliefs,
+    void: pl.DataFrame,
     now: datetime,
 ) -> list[dict[str, object]]:
     """What a person decided: the merge, once for each of the two, and what follows for facts and beliefs."""
@@ -478,7 +375,6 @@ def _decisions(
     one = f"A person said that it is {winner['name']!r}; all of it belongs to that one now."
     other = f"A person said that {loser['name']!r} is the same; all of that one belongs to it now."
     came = f"{loser['name']!r} was merged into {winner['name']!r}: it is about that one now."
-    same = "Both beliefs say the same of what is one entity now: their evidence is counted together."
     stay = "Its relation allows one object at a time, and both were known of what is one entity now: both stay."
     ends = moved.select("id", *ENDS).iter_rows(named=True)
     about = ((row.pop("id"), {end: list(pair) for end, was in row.items() if was == pair[0]}) for row in ends)
@@ -488,8 +384,10 @@ def _decisions(
             for id_, why in zip(pair, (one, other), strict=True)
         ),
         *(decide("move", id_, pair, [id_], came, measures=which) for id_, which in about),
-        *(decide("join", kept, [gone, kept], [kept], same) for gone, kept in joined.joined),
-        *(decide("evict", id_, [id_], [], VOID, measures={"statement": words}) for id_, words in joined.void),
+        *(
+            decide("evict", id_, [id_], [], VOID, measures={"statement": words})
+            for id_, words in void.select("id", "statement").iter_rows()
+        ),
         *(
             decision(
                 "refuse", each.known[0], [each.known[0], each.moved[0]], [], stay, now, {"relation": each.predicate}

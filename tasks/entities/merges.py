@@ -13,7 +13,6 @@ from slowwave.common import frames
 from slowwave.common.entrenchment import ENDS
 from slowwave.common.errors import Refused
 from slowwave.common.run_counts import RunCount
-from slowwave.common.settings import BeliefSettings
 from slowwave.common.text import normalise_name
 from slowwave.common.validity import is_live, live_sql
 from slowwave.lifecycle.entity_merges import (
@@ -44,7 +43,6 @@ def merge(
     *,
     dry_run: bool = False,
     force: bool = False,
-    beliefs: BeliefSettings | None = None,
 ) -> Merged:
     """Make one entity of two, as a run of its own: everything of `loser` is the winner's, under all names of both.
 
@@ -53,7 +51,7 @@ def merge(
     (S2-09, C17), before the run begins. Facts that now say the same are left to the next consolidation. Merged again,
     nothing changes (T41).
     """
-    arguments = (loser, winner, force, beliefs)
+    arguments = (loser, winner, force)
     planned = plan_entity_merge(run, existing_store(run).snapshot(), *arguments)
     if dry_run or isinstance(planned, Merged):
         return planned if isinstance(planned, Merged) else planned.merged
@@ -76,16 +74,14 @@ def merge(
     return done.merged
 
 
-def plan_entity_merge(
-    run: Run, reading: Reading, loser: str, winner: str, force: bool, beliefs: BeliefSettings | None
-) -> EntityMerge | Merged:
+def plan_entity_merge(run: Run, reading: Reading, loser: str, winner: str, force: bool) -> EntityMerge | Merged:
     """The plan of a merge, or the result where they were merged before."""
     gone, left = (exact_row(reading, name) for name in (loser, winner))
     if gone["id"] == left["id"] and (before := _merged_before(reading, loser, left["id"])):
         return Merged(before[1], before[0], left["name"], left["id"], is_new=False)
     pair = (gone["id"], left["id"])
     _refuse(reading, run, gone, left, force)
-    return plan_merge(merge_context(reading, pair, run.now), pair, run.now, beliefs)
+    return plan_merge(merge_context(reading, pair, run.now), pair, run.now)
 
 
 def _merged_before(reading: Reading, name: str, winner: str) -> tuple[str, str] | None:
@@ -160,7 +156,7 @@ def merge_context(reading: Reading, pair: Pair, now: datetime) -> MergeContext:
     loops = facts.filter(is_between(pair), pl.col("status") == "active")["id"]
     relations = pl.concat([staying, facts.drop("vector")]).filter(is_live(now), pl.col("kind") == "relation")
     objects = pl.concat([relations["object_id"].drop_nulls(), pl.Series(pair)])
-    beliefs = _beliefs(reading, pair)
+    beliefs = _by_keys(reading, "pending_beliefs", pair[:1], ("subject_id", "object_id"))
     entities = _entities(reading, pair)
     return MergeContext(
         entities=entities,
@@ -225,13 +221,3 @@ def _flagged(reading: Reading, facts: pl.Series, now: datetime) -> pl.DataFrame:
     marked = reading.frame("facts", f"{live_sql(now)} AND similarity_flag", ["id", "similar_to_id"])
     theirs = marked.filter(pl.col("similar_to_id").is_in(facts.implode()))["id"]
     return reading.by_ids("facts", theirs, with_vector=True)
-
-
-def _beliefs(reading: Reading, pair: Pair) -> pl.DataFrame:
-    """Those that name the first, and all of the subjects that these have afterwards."""
-    naming = _by_keys(reading, "pending_beliefs", pair[:1], ("subject_id", "object_id"))
-    if naming.is_empty():
-        return naming
-    subjects = pl.concat([naming["subject_id"], pl.Series(pair)])
-    others = reading.by_ids("pending_beliefs", subjects, key="subject_id")
-    return pl.concat([naming, others]).unique("id").sort("id")

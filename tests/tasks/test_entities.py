@@ -25,7 +25,7 @@ from slowwave.entities.entity_resolution import COSINES, finish, plan_resolution
 from slowwave.entities.mentions import embed_texts, mentions_in, new_id
 from slowwave.facts.revision.pending_beliefs import belief_ids, noisy_or
 from slowwave.integrations.python_api import OpenMemory
-from slowwave.lifecycle.entity_merges import ancestors, join_beliefs, refusal
+from slowwave.lifecycle.entity_merges import ancestors, refusal
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
@@ -370,30 +370,6 @@ def test_what_was_split_from_is_part_of_or_has_something_pinned_between_is_refus
         between = frames.conform(pl.DataFrame([{"statement": "a b", **marks}]), frames.FACTS)
         assert word in refusal(one, other, {}, between, force=True)
     assert ancestors("a", {"a": "b", "b": "a"}) == ["b", "a"]
-
-
-# Beliefs
-
-
-def joined(*told: tuple[Any, list[Any]]) -> Any:
-    beliefs = frames.conform(pl.DataFrame([each for each, _ in told]), frames.PENDING_BELIEFS)
-    steps = frames.conform(pl.DataFrame([step for _, steps in told for step in steps]), frames.BELIEF_EVIDENCE)
-    return join_beliefs(beliefs, steps, (id_of("Bob"), id_of("Robert Smith")), 0.0)
-
-
-def test_two_beliefs_that_are_one_count_each_message_once_by_its_surest_hint() -> None:
-    made = joined(
-        belief("Bob", "Ana", "Bob may know Ana", {"m1": 0.5, "m2": 0.4}),
-        belief("Robert Smith", "Ana", "Robert may know Ana", {"m2": 0.6, "m3": 0.3}),
-    )
-    (left,) = made.beliefs.values()
-    known = facts(fact("Robert knows Ana", "Robert Smith", "knows", "Ana")).drop("vector")
-    assert left["id"] == belief_ids(known, {})[0]  # where the next hint finds it
-    assert left["evidence_count"] == 3
-    assert left["probability"] == pytest.approx(1 - 0.5 * 0.4 * 0.7)
-    assert left["statement"] == "Robert may know Ana"
-    assert [step["message_id"] for step in made.evidence.values()] == ["m2", "m1", "m3"] or len(made.evidence) == 3
-    assert not made.gone & made.beliefs.keys()
 
 
 # What an entity is called
