@@ -6,7 +6,7 @@ import getpass
 import json
 import os
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,8 +16,8 @@ from pydantic import BaseModel, ValidationError
 
 from slowwave.common.errors import SlowwaveError, UnknownName, UnknownSetting, UnusableInput
 from slowwave.common.lexicon.labels import Locale
-from slowwave.common.settings import LISTED, SHARED, LanguageSettings, Settings, nearest
-from slowwave.common.settings.seed_names import SPELLINGS, paths_in, translated
+from slowwave.common.settings import SHARED, LanguageSettings, Settings
+from slowwave.common.settings.seed_names import paths_in, translated
 
 if TYPE_CHECKING:
     from storage.store import Store
@@ -35,7 +35,9 @@ def plain_error(wrong: ValidationError, origin: str) -> SlowwaveError:
     first = wrong.errors()[0]
     path, context = [str(part) for part in first["loc"]], first.get("ctx", {})
     if first["type"] == "unknown_setting":
-        return _unknown(path, str(context["unknown"]), origin)
+        inside = "".join(f"{part}." for part in path)
+        near = f"{inside}{context['near']}" if context["near"] else ""
+        return UnknownSetting(f"{inside}{context['unknown']}", origin, near, f"{context['known']}.")
     ours = ".".join(path)
     if first["type"] == "value_error":
         reason = str(context.get("error") or first["msg"]).rstrip(".")
@@ -53,22 +55,6 @@ def _shown(value: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
-def _unknown(path: Sequence[str], name: str, origin: str) -> UnknownSetting:
-    """The error about an unknown name, with the nearest known one: in its table, elsewhere, or of another system."""
-    inside = "".join(f"{part}." for part in path)
-    known = [*_group(path).model_fields]
-    names = f"docs/settings.md lists {f'those of [{inside[:-1]}]' if path else 'all tables'}."
-    if path and len(known) <= LISTED:
-        names = f"[{inside[:-1]}] has {', '.join(known)}."
-    elsewhere = (each for each in (*_paths(Settings), *SPELLINGS) if each.rpartition(".")[2] == name)
-    near = nearest(name, known)
-    spelled = get_close_matches(name, {each.rpartition(".")[2] for each in SPELLINGS}, 1, ALMOST)
-    theirs = (each for each in SPELLINGS if each.rpartition(".")[2] in spelled)
-    return UnknownSetting(
-        f"{inside}{name}", origin, f"{inside}{near}" if near else next(elsewhere, "") or next(theirs, ""), names
-    )
-
-
 def _paths(model: type[BaseModel], inside: str = "") -> Iterator[str]:
     for field, info in model.model_fields.items():
         if f"{inside}{field}" in SHARED:
@@ -77,13 +63,6 @@ def _paths(model: type[BaseModel], inside: str = "") -> Iterator[str]:
             yield from _paths(info.annotation, f"{inside}{field}.")
         else:
             yield f"{inside}{field}"
-
-
-def _group(path: Sequence[str]) -> type[BaseModel]:
-    model: Any = Settings
-    for part in path:
-        model = model.model_fields[part].annotation
-    return model  # type: ignore[no-any-return]
 
 
 FILE = "slowwave.toml"

@@ -33,7 +33,7 @@ def up(
     ] = False,
     port: Port = 4200,
     part: Annotated[
-        Literal["server", "worker", "deployments"] | None,
+        Literal["server", "worker"] | None,
         typer.Option("--part", hidden=True, help="Become the server or the worker."),
     ] = None,
     *,
@@ -55,7 +55,7 @@ def up(
         if not as_json:
             err.print("Starting; it takes a minute, on a busy machine more.")
         if not start_all(setup) and not as_json:
-            out.print("It is up already, with the same options. Its deployments now have the settings that count here.")
+            out.print("It is up already. For settings that have changed: slowwave down, then slowwave up.")
     found = _state(setup)
     yield found
     yield Whole(_described(setup, found))

@@ -163,10 +163,6 @@ _TITLES = {
     "proposals": "title",
 }
 _OWN_NAMES = {"messages": "message_id", "episodes": "conversation_id"}
-_OF_SEVERAL = {
-    "messages": "message id (several conversations have it)",
-    "episodes": "conversation (several have this name)",
-}
 _PAIR = ("a_id", "b_id", "kind", "outcome", "guard", "decided_by", "cosine", "at")
 _SHORT = re.compile(r"[0-9a-f]{6,16}")
 _SEVERAL = 6  # rows that an error names
@@ -287,17 +283,14 @@ def _the_one(kind: str, name: str, rows: pl.DataFrame) -> dict[str, Any]:
     """The only row; of several an error that says what each is, and by which letters it is named."""
     if len(rows) == 1:
         return rows.to_dicts()[0]
-    own = _OWN_NAMES.get(kind)
-    is_own = own is not None and (rows[own] == name).all()
-    kinds = _OF_SEVERAL[kind] if is_own else "id (several begin like that)"
-    meant = []
-    for row in rows.head(_SEVERAL).iter_rows(named=True):
-        letters = row["id"] if kind == "runs" else short_id(row["id"])
-        place = f"{row['message_id']} in {row['conversation_id']}, " if kind == "messages" else ""
-        words = f"“{clipped(str(row[_TITLES[kind]] or ''), 40)}”"
-        meant.append(letters if kind == "runs" else f"{letters} ({place}{words})")
+    meant = "; ".join(
+        f"{row['id'] if kind == 'runs' else short_id(row['id'])} (“{clipped(str(row[_TITLES[kind]] or ''), 40)}”)"
+        for row in rows.head(_SEVERAL).iter_rows(named=True)
+    )
     more = ", or another one" if len(rows) > _SEVERAL else ""
-    raise UnknownName(kinds, name, rows["id"], f"Give the letters of the one you mean: {'; '.join(meant)}{more}.")
+    raise UnknownName(
+        "id (several begin like that)", name, rows["id"], f"Give the letters of the one you mean: {meant}{more}."
+    )
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -40,7 +39,6 @@ from .setup import (
     basic_authorization,
     deployments_of,
     environment,
-    installed_prefect,
     keep_password,
     password,
     watch_name,
@@ -61,7 +59,7 @@ LAST_LINES = 15
 
 
 def running(setup: Setup, part: Part) -> dict[str, Any] | None:
-    """Process id, options and version of Prefect of the part that is up on this port; None where it is down."""
+    """Process id and options of the part that is up on this port; None where it is down."""
     try:
         file = _lock_file(setup, part).open(encoding="utf-8")
     except FileNotFoundError:
@@ -102,25 +100,19 @@ def has_worker(setup: Setup) -> bool:
 def call(setup: Setup, path: str, body: Mapping[str, Any] | None = None, method: str = "") -> Any:
     """What the server answers, parsed; raises `OSError` where it does not, or with another status than 2xx.
 
-    A busy server (503) is asked again. Only our own server gets the password.
+    Only our own server gets the password.
     """
     data = None if body is None else json.dumps(body).encode()
     headers = {"content-type": "application/json"}
     if running(setup, "server"):
         headers["authorization"] = basic_authorization(password(setup))
     request = urllib.request.Request(f"{setup.page}/api{path}", data, headers, method=method or None)
-    for pause in (1.0, 2.0, 4.0, None):
-        try:
-            with DIRECT.open(request, timeout=10) as answer:
-                text = answer.read()
-            return json.loads(text) if text else None
-        except (HTTPException, ValueError) as error:
-            raise OSError(f"What listens on port {setup.port} is no Prefect server: {error!r}.") from error
-        except urllib.error.HTTPError as error:
-            if error.code != 503 or pause is None:
-                raise
-            time.sleep(pause)
-    raise AssertionError("The last try returns or raises.")
+    try:
+        with DIRECT.open(request, timeout=10) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
+    except (HTTPException, ValueError) as error:
+        raise OSError(f"What listens on port {setup.port} is no Prefect server: {error!r}.") from error
 
 
 def _lock_file(setup: Setup, part: Part) -> Path:
@@ -146,30 +138,25 @@ def _take(file: IO[str], lock: int = fcntl.LOCK_EX) -> bool:
 def start_all(setup: Setup) -> bool:
     """Start what is not up, and wait until the worker takes runs; whether anything was started.
 
-    What was up gets the deployments of the settings that count now. Raises where something else listens on the port,
-    where what is up has other options, and where a part does not start: nothing is left then of what this call started.
+    Raises where something else listens on the port, where what is up has other options, and where a part does not
+    start: nothing is left then of what this call started.
     """
     setup.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (setup.folder / "starting.lock").open("a", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # another `slowwave up` on this port waits, and then finds it up
-        if _start_missing(setup):
-            return True
-        done = subprocess.run(setup.command("deployments"), capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SlowwaveError("The deployments could not be brought up to date.", done.stderr.strip())
-        return False
+        return _start_missing(setup)
 
 
 def _start_missing(setup: Setup) -> bool:
     """Start the parts that are not up and wait until they are ready; whether there were any."""
     up = {part: found for part in PARTS if (found := running(setup, part))}
-    for part, found in up.items():
-        _check_same(setup, part, found)
+    for found in up.values():
+        _check_same(setup, found)
     if "server" not in up:
         check_free(setup)
     started: dict[Part, subprocess.Popen[bytes]] = {}
     try:
-        for part, is_ready in (("server", is_healthy), ("worker", has_worker)):
+        for part, is_ready in zip(PARTS, (is_healthy, has_worker), strict=True):
             if part not in up:
                 with log_file(setup, part).open("wb") as log:
                     started[part] = subprocess.Popen(
@@ -195,25 +182,24 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGTERM)
 
 
-def _check_same(setup: Setup, part: Part, found: Mapping[str, Any]) -> None:
-    again = f"Stop it first: slowwave down --port {setup.port}"
-    if found["prefect"] != installed_prefect():
-        raise Refused(f"The {part} is Prefect {found['prefect']}, installed is {installed_prefect()}.", again)
+def _check_same(setup: Setup, found: Mapping[str, Any]) -> None:
     if found["options"] != setup.options:
-        raise Refused(f"It is up with other options: {shlex.join(found['options'])}.", again)
+        raise Refused(
+            f"It is up with other options: {shlex.join(found['options'])}.",
+            f"Stop it first: slowwave down --port {setup.port}",
+        )
 
 
 def check_free(setup: Setup) -> None:
-    """Raise `UnusableInput` where something listens on the port; it names a Prefect server by its version."""
+    """Raise `UnusableInput` where something listens on the port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with suppress(OSError):
+        try:
             probe.bind(("127.0.0.1", setup.port))
-            return
-    other = "Another program"
-    with suppress(OSError, ValueError):
-        other = f"A Prefect server {call(setup, '/admin/version')} that slowwave did not start"
-    raise UnusableInput(f"{other} listens on port {setup.port}.", "Stop it, or use another port: --port 4201.")
+        except OSError:
+            raise UnusableInput(
+                f"Another program listens on port {setup.port}.", "Stop it, or use another port: --port 4201."
+            ) from None
 
 
 def _wait(setup: Setup, part: Part, process: subprocess.Popen[bytes] | None, is_ready: Callable[[Setup], bool]) -> None:
@@ -261,15 +247,11 @@ def stop(setup: Setup, part: Part) -> bool:
 # Becoming a part
 
 
-def become(setup: Setup, place: Place, part: Part | Literal["deployments"]) -> NoReturn:
-    """Turn this process into the server, or into the worker once the server has all deployments; or only put those."""
+def become(setup: Setup, place: Place, part: Part) -> NoReturn:
+    """Turn this process into the server, or into the worker once the server has all deployments."""
     setup.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.environ.update(environment(setup, os.environ))
     os.environ.pop("PREFECT_PROFILE", None)
-    if part == "deployments":
-        _log_in(setup)
-        put_on_server(setup, place)
-        sys.exit()
     _hold_lock(setup, part)
     if part == "server":
         check_free(setup)
@@ -301,8 +283,7 @@ def _hold_lock(setup: Setup, part: Part) -> None:
         time.sleep(LOOKS_EVERY_S)
     file.truncate(0)
     since = datetime.now(UTC).isoformat()
-    me = {"pid": os.getpid(), "since": since, "options": setup.options, "prefect": installed_prefect()}
-    json.dump(me, file)
+    json.dump({"pid": os.getpid(), "since": since, "options": setup.options}, file)
     file.flush()
     os.set_inheritable(os.dup(file.fileno()), True)
 

@@ -9,7 +9,6 @@ import sys
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -125,11 +124,6 @@ def environment(setup: Setup, given: Mapping[str, str]) -> dict[str, str]:
         driver = next((start for start in DRIVERS if url.startswith(start)), "")
         merged["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = DRIVERS.get(driver, "") + url.removeprefix(driver)
     return merged
-
-
-def installed_prefect() -> str:
-    """The version of Prefect beside this slowwave."""
-    return version("prefect")
 
 
 # The deployments of prefect.yaml for its memory, settings and folders

@@ -42,7 +42,6 @@ from slowwave.common.types import (
     Recollection,
     Reply,
     Story,
-    UncertainFact,
     Version,
 )
 
@@ -350,15 +349,6 @@ class OpenMemory:
 
         at_least_one("limit", limit)
         return facts_with_aspect(self.snapshot, checked_text("aspect", aspect), _moment(now), limit)
-
-    def uncertain(self, a: str, b: str, *, now: Time | None = None) -> tuple[UncertainFact, ...]:
-        """What may hold between two entities, most probable first; empty where a fact relates them (S2-69)."""
-        from recall.doubts import uncertain
-
-        settings = self.place.settings
-        seen, moment = self.snapshot, _moment(now)
-        one, other = (_entity(seen, moment, name, end).id for end, name in (("a", a), ("b", b)))
-        return uncertain(seen, one, other, moment.now, settings.ingest.beliefs, settings.recall.uncertain_limit)
 
     def speakers(self, facts: Sequence[RecalledFact]) -> dict[tuple[str, str], str]:
         """The speaker of each source message of these facts, by its conversation and its id there."""

@@ -203,7 +203,6 @@ def test_what_may_hold_between_two_named_things_is_told_apart(memory: OpenMemory
 def test_how_many_pending_beliefs_are_told_is_a_setting(store: Path, limit: int, expected: list[str]) -> None:
     with OpenMemory.open(str(store), settings=RecallSettings(uncertain_limit=limit), is_logged=False) as memory:
         assert [belief.id for belief in memory.recall("Cleo and Marta?", now=NOW).uncertain] == expected
-        assert [belief.id for belief in memory.uncertain("Cleo", "Marta", now=NOW)] == expected
 
 
 @pytest.mark.parametrize(

@@ -158,17 +158,9 @@ def test_a_table_that_several_flows_need_is_in_the_file_once_and_holds_for_each(
 # Names that nobody knows
 
 
-@pytest.mark.parametrize(
-    ("path", "near"),
-    [
-        ("ingest.extract.window_mesages", "ingest.extract.window_messages"),
-        ("graph.max_hopz", "graph.max_hops"),
-    ],
-)
-def test_an_unknown_name_is_told_with_the_nearest_one(path: str, near: str) -> None:
-    with pytest.raises(UnknownName) as refused:
-        parse_settings(tree(path, 3), "slowwave.toml")
-    assert f"Did you mean {near!r}?" in str(refused.value)
+def test_an_unknown_name_is_told_with_the_nearest_one() -> None:
+    with pytest.raises(UnknownName, match=r"Did you mean 'ingest\.extract\.window_messages'\?"):
+        parse_settings(tree("ingest.extract.window_mesages", 3), "slowwave.toml")
 
 
 @pytest.mark.parametrize(

@@ -52,14 +52,13 @@ class Group(BaseModel):
         near = nearest(unknown[0], own)
         raise PydanticCustomError(
             "unknown_setting",
-            "there is no setting {name}; {hint}{known}",
+            "there is no setting {name}. {hint}{known}",
             {
                 "name": repr(unknown[0]),
-                "hint": f"did you mean {near!r}? " if near else "",
-                "known": f"known: {', '.join(own)}"
-                if len(own) <= LISTED
-                else "docs/settings.md lists those that there are",
+                "hint": f"Did you mean {near!r}? " if near else "",
+                "known": f"Known: {', '.join(own)}" if len(own) <= LISTED else "docs/settings.md lists all",
                 "unknown": unknown[0],
+                "near": near,
             },
         )
 
