@@ -14,6 +14,7 @@ from slowwave.common.comparison.similarity import Vectors
 from slowwave.common.settings import IngestSettings, NoiseSettings
 from slowwave.common.text import row_id
 from slowwave.common.validity import live_sql, time_sql
+from slowwave.reading.extraction.names import spot
 from slowwave.reading.filters.noise import (
     ContentScorer,
     is_relearning_due,
@@ -50,9 +51,10 @@ def gate(
     if not settings.surprise.enabled:
         return gated, {}
     passing = gated["gate"].is_null()
-    surprise = plan_surprise(
-        messages.filter(passing), vectors[passing.to_numpy()], _memories(snapshot, messages), settings.surprise
-    )
+    new = messages.filter(passing)
+    names = [list(dict.fromkeys(name.text.lower() for name in spot(text or ""))) for text in new["content"]]
+    new = new.with_columns(names=pl.Series(names, dtype=pl.List(pl.String)))
+    surprise = plan_surprise(new, vectors[passing.to_numpy()], _memories(snapshot, messages), settings.surprise)
     return _with_surprise(gated, passing, surprise.decisions, settings), surprise.states
 
 

@@ -14,7 +14,6 @@ from slowwave.common.comparison.guards import guards_pass, is_time_bound
 from slowwave.common.comparison.similarity import NEAR, Vectors, near_rows, word_overlap
 from slowwave.common.settings import NoiseSettings, SurpriseSettings
 from slowwave.common.text import normalise_statement
-from slowwave.reading.extraction.names import spot
 
 RECENT_TURNS = 10
 RECENT_NAMES = 200
@@ -51,7 +50,7 @@ def plan_surprise(
 ) -> SurprisePlan:
     """The messages to extract; each conversation separately, in order of its ordinals (T47).
 
-    `messages` has `conversation_id`, `ordinal` and `content`, `vectors` its unit rows. Every message
+    `messages` has `conversation_id`, `ordinal` and `names`, in lower case; `vectors` its unit rows. Every message
     changes the state, extracted or not. After `max_skip_turns` skips in a row the next message is forced. If disabled,
     all are extracted.
     """
@@ -60,9 +59,9 @@ def plan_surprise(
     after = dict(states)
     decided: list[tuple[float | None, bool, bool]] = [(None, True, False)] * len(messages)
     order = messages.with_row_index("row").sort(["conversation_id", "ordinal", "row"])
-    for row, conversation, content in order.select("row", "conversation_id", "content").iter_rows():
+    for row, conversation, named in order.select("row", "conversation_id", "names").iter_rows():
         state = after.get(conversation, SurpriseState())
-        names = tuple(dict.fromkeys(name.text.lower() for name in spot(content or "")))
+        names = tuple(named)
         score = score_surprise(vectors[row], names, state)
         is_forced = score < settings.threshold and state.consecutive_skips >= settings.max_skip_turns
         decided[row] = (score, score >= settings.threshold or is_forced, is_forced)
