@@ -113,17 +113,10 @@ def test_a_claim_about_nobody_known_is_dropped_and_an_unknown_object_is_text() -
     assert built.unmapped == ("pays",)
 
 
-@pytest.mark.parametrize(
-    ("statement", "polarity"),
-    [
-        ("Anna doesn’t use vim.", "negated"),
-        ("Anna no longer uses vim.", "negated"),
-        ("Anna: “I quit smoking and I use vim.”", "affirmed"),
-        ("Anna uses vim, not emacs.", "affirmed"),
-    ],
-)
-def test_the_polarity_of_a_relation_is_read_from_its_statement(statement: str, polarity: str) -> None:
-    assert Memory().candidates([claim(statement, obj="vim")]).facts["polarity"].to_list() == [polarity]
+@pytest.mark.parametrize(("is_over", "polarity"), [(False, "affirmed"), (True, "negated")])
+def test_a_relation_is_denied_where_its_claim_says_that_it_is_over(is_over: bool, polarity: str) -> None:
+    told = claim("Anna doesn’t use vim.", obj="vim", ended=is_over)
+    assert Memory().candidates([told]).facts["polarity"].to_list() == [polarity]
 
 
 # --- evaluation

@@ -6,7 +6,6 @@ one a fact.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,6 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.lexicon.statement_words import POLARITY
 from slowwave.common.settings import ExtractSettings
 from slowwave.common.text import cut_bytes, normalise_name, readable, row_id, sentences, statement_hash, timed_id
 from slowwave.common.words import content_stems
@@ -32,11 +30,6 @@ MAX_STATEMENT_BYTES = 2048
 MAX_QUOTE = 500
 MISSING_CONFIDENCE = 0.8
 """Taken where the extractor gives none (S2-18)."""
-_NEGATION = re.compile(
-    r"\b(?:" + "|".join(POLARITY[name] for name in ("no longer", "used to", "not", "never", "no", "stop")) + r")\b"
-)
-_WORD = re.compile(r"\w+")
-_EARLIER_CLAUSE = re.compile(r"(?s)^.*(?:[;.!?]|\b(?:and|but|so)) ((?:i|we|he|she|they|my|our|his|her|their)\b)")
 _STATED_BY = ("user", "person")
 _BEGINNINGS = frozenset({"joined", "moved_to", "replaces"})
 
@@ -68,7 +61,6 @@ CLAIMS: frames.Schema = {
     "mentions": frames.TEXTS,
     "also": frames.TEXTS,
     "resolves": pl.List(RESOLVES),
-    "by_model": pl.Boolean(),
 }
 MESSAGES: frames.Schema = {
     "id": pl.String(),
@@ -244,8 +236,7 @@ def _fact(row: Row, predicate: str | None, now: datetime) -> Row:
     edge = (row["edge_type"] or "").strip().lower()
     edge = EDGE_ALIASES.get(edge, edge)
     times = _times(row, object_ or "", predicate or "", row["occurred_at"] or now)
-    # A model gives a relation only if it holds, or marks it as ended; for claims of rules the words decide.
-    is_denied = object_ is not None and (row["ended"] or not (row["by_model"] or _holds(statement, object_)))
+    is_denied = object_ is not None and bool(row["ended"])  # a relation is given if it holds, or marked as ended
     confidence = row["confidence"]
     if confidence is None or isnan(confidence):
         confidence = MISSING_CONFIDENCE
@@ -272,19 +263,6 @@ def _fact(row: Row, predicate: str | None, now: datetime) -> Row:
         "pinned": False,
         "similarity_flag": False,
     }
-
-
-def _holds(statement: str, object_: str) -> bool:
-    """Whether no word before the object denies the relation, or in the statement if fewer than two stand before it.
-
-    "Ana lives in vim, so show diffs and not mouse clicks" does not deny vim, and "I quit smoking and I work at Stena"
-    not Stena: a clause with a subject of its own is not denied by the one before it. An observation is never negated:
-    "Never deploy on Fridays" is true as a whole.
-    """
-    straight = statement.lower().replace("’", "'").replace("‘", "'")
-    before = straight.partition(object_.lower())[0]
-    has_words = len(_WORD.findall(before)) >= 2
-    return not _NEGATION.search(_EARLIER_CLAUSE.sub(r"\1", before, count=1) if has_words else straight)
 
 
 def _times(row: Row, object_: str, predicate: str, at: datetime) -> Row:

@@ -160,7 +160,6 @@ class _Window:
             "relation": relation,
             "kind": claim["kind"] if relation != OBSERVED and object_ else "observation",
             "resolves": [row for each in claim["resolves"] if (row := self._directive(each)) is not None],
-            "by_model": self._by_model,
         }
 
     def _messages(self, claim: Mapping[str, Any]) -> list[str]:
@@ -214,7 +213,6 @@ class _Window:
             "ended": fact.is_over,
             "aspects": [],
             "resolves": [{"known_id": fact.fact_id, "action": "repeat", "reason": "temporal_change"}],
-            "by_model": self._by_model,
         }
 
     def _name(self, reference: str) -> str:
