@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import hmac
 import json
+import os
+import re
+import secrets
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, BinaryIO, Literal
 
 import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from slowwave.common.errors import StoreMismatch, UnusableInput
-from storage.export_key import own_key
+from storage.connection import address_of, is_remote
 from storage.rows import empty_frame, filled
 from storage.snapshots import Snapshot, batches
 from storage.store import Store
@@ -26,6 +30,55 @@ from storage.tables import SCHEMA_VERSION, TABLES
 from .readable_exports import HOLDS, write_graph, write_pages
 
 PART = 1 << 20
+
+
+# The key of a store: a secret by which it knows its own exports again, made on first use and never exported. It is the
+# file `export.key` beside the namespaces, which only its owner can read. Object storage has no such rights, and no key.
+
+
+KEY_FILE = "export.key"
+_BYTES = 32
+_WAY_OUT = (
+    "Put a copy of it back. Where there is none, delete it: the next export makes a new one, and exports of before are "
+    "then known by nobody (import them with --trust)."
+)
+_WRITTEN = re.compile(rf"[0-9a-f]{{{2 * _BYTES}}}")
+
+
+def own_key(uri: str, *, is_made: bool = False) -> bytes | None:
+    """The key of a store, 32 bytes; None where it has none, unless it `is_made` then.
+
+    None can be made on object storage, and where nothing can be written. Raises `UnusableInput` where there is one that
+    cannot be used.
+    """
+    place = address_of(uri)
+    if is_remote(place):
+        return None
+    path = Path(place, KEY_FILE)
+    if is_made and not os.path.lexists(path):
+        with suppress(OSError):
+            _make_key(path)
+    return _read_key(path) if os.path.lexists(path) else None
+
+
+def _make_key(path: Path) -> None:
+    """Put a whole file in place unless somebody was faster."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile("w", dir=path.parent, prefix=f".{KEY_FILE}-", encoding="ascii") as file:  # mode 0600
+        file.write(f"{secrets.token_hex(_BYTES)}\n")
+        file.flush()
+        os.fsync(file.fileno())
+        os.link(file.name, path)
+
+
+def _read_key(path: Path) -> bytes:
+    try:
+        text = path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError as error:
+        raise UnusableInput(f"The export key {str(path)!r} cannot be read: {error.strerror}.", _WAY_OUT) from error
+    if not _WRITTEN.fullmatch(text):
+        raise UnusableInput(f"{str(path)!r} holds no export key of {2 * _BYTES} hexadecimal digits.", _WAY_OUT)
+    return bytes.fromhex(text)
 
 
 # The seal of an export: keyed digests (HMAC-SHA256) of its files and of its manifest. Whoever has no key of the store

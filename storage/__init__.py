@@ -26,7 +26,6 @@ Beside the history
 - `quotations`: what nobody has read yet
 - `upkeep`: compaction and retention; tables rewritten without what is forgotten, or with vectors of another model
 - `migrations`: columns of a newer slowwave, and indexes that a table has grown into
-- `export_key`: the secret by which a store knows its own exports
 
 Damage
 - `doctor`: looks for damage, and repairs it

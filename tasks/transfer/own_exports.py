@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from inference.embedding import Embedder, open_embedder
-from recall.export import HAS_VECTOR, Manifest, SealCheck, read_manifest, read_rows_of
+from recall.export import HAS_VECTOR, Manifest, SealCheck, own_key, read_manifest, read_rows_of
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.errors import StoreMismatch, UnusableInput
 from slowwave.common.run_counts import RunCount
@@ -19,7 +19,6 @@ from slowwave.facts.searched_texts import READ
 from storage.changes import FACT_TABLES
 from storage.connection import namespaces
 from storage.doctor import PartialSnapshot, defects
-from storage.export_key import own_key
 from storage.lease import IMPORTED
 from storage.snapshots import Reading
 from storage.store import Store

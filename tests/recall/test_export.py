@@ -19,14 +19,13 @@ from typer.testing import CliRunner
 
 from apps.cli import app
 from inference.embedding import open_embedder
-from recall.export import FORMATS, MANIFEST, SealCheck, export, is_own_export, read_manifest
+from recall.export import FORMATS, KEY_FILE, MANIFEST, SealCheck, export, is_own_export, read_manifest
 from recall.overview import list_runs
 from recall.readable_exports import page_names, safe_name
 from slowwave.common.errors import UnusableInput
 from slowwave.common.settings import DEFAULT_EMBEDDER
 from slowwave.common.validity import live_sql
 from storage.connection import namespaces
-from storage.export_key import KEY_FILE
 from storage.store import Store
 from storage.tables import TABLES
 from tasks.runtime.runs import existing_run, new_run

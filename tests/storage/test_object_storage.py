@@ -17,13 +17,12 @@ from talk import learn, said, written
 
 from bench.loopback_storage import CONDITIONAL, LoopbackStorage, loopback_storage
 from inference.embedding import open_embedder
-from recall.export import export
+from recall.export import export, own_key
 from slowwave.common.errors import Fenced, NoStoreYet, UnknownName, UnusableInput
 from slowwave.common.settings import RetentionSettings
 from slowwave.integrations.python_api import OpenMemory
 from storage.connection import HEAD, connect, has_namespace, namespaces
 from storage.doctor import examine
-from storage.export_key import own_key
 from storage.lease import Clock, make_once
 from storage.store import Store
 from storage.upkeep import stored_bytes

@@ -17,11 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from talk import NOW, learn, said, written
 
-from recall.export import MANIFEST, export, read_manifest
+from recall.export import KEY_FILE, MANIFEST, export, own_key, read_manifest
 from slowwave.common.errors import SlowwaveError, UnusableInput
 from slowwave.common.settings import DEFAULT_EMBEDDER
 from storage.connection import namespaces
-from storage.export_key import KEY_FILE, own_key
 from storage.store import Store
 from tasks.runtime.runs import new_run
 from tasks.transfer.imports import Imported
