@@ -28,7 +28,7 @@ COMPLETE = "_SLOWWAVE_COMPLETE"
 _COMMANDS = {
     "ingest_commands": "demo init ingest backfill",
     "recall_commands": "recall ask context",
-    "knowledge_commands": "facts history entities why neighbours find documents episodes",
+    "knowledge_commands": "facts history entities why neighbours find documents",
     "overview_commands": "stats quality aspects report",
     "maintain_commands": "consolidate steward decay upkeep sleep reembed fleet communities",
     "runs_commands": "undo doctor runs archived restore",

@@ -175,7 +175,12 @@ def neighbours(
         return
     rows = [(one.depth, one.name, shown_type(one.entity_type, place.locale)) for one in around.entities]
     yield table(f"Around {around.entities[0].name}", ("relations away", "name", "type"), rows)
-    yield _fact_lines("By these facts", around.facts, place.locale)
+    now = datetime.now(UTC)
+    facts = [
+        (marked_statement(f, now), validity(f.valid_from, f.valid_to, f.status == "active"), short_id(f.id))
+        for f in around.facts
+    ]
+    yield table("By these facts", ("fact", "valid", "id"), facts)
     if is_more:
         yield Aside(f"The {limit} nearest facts; --limit shows more.")
 
@@ -201,20 +206,6 @@ def find(
     yield table(words, ("name", "type", "summary", "score", "id"), rows)
 
 
-def _fact_lines(title: str, facts: Sequence[RecalledFact], locale: Locale) -> RenderableType:
-    """When each fact holds, its relation and its id; below it the fact in words, or only these without a relation."""
-    now = datetime.now(UTC)
-    rows: list[tuple[str, str, str]] = []
-    for fact in facts:
-        holds, words = validity(fact.valid_from, fact.valid_to, fact.status == "active"), marked_statement(fact, now)
-        if fact.object is None:  # it names both
-            rows.append((holds, words, short_id(fact.id)))
-            continue
-        relation = f"{fact.subject} – {shown_relation(fact.predicate, locale)} – {fact.object}"
-        rows += [(holds, relation, short_id(fact.id)), ("", words, "")]
-    return three_columns(title, rows)
-
-
 def documents(
     name: Annotated[
         str, typer.Argument(help="Show all versions of this document, by its title or id.", show_default=False)
@@ -237,16 +228,6 @@ def documents(
         for one in found
     ]  # fmt: skip
     yield table("Documents", ("id", "title", "type", "version", "date", "summary"), rows, caption)
-
-
-def episodes(name: EntityName, *, place: Place) -> Shown:
-    """List the conversations about an entity, newest first, with their summaries."""
-    with OpenMemory(place) as memory:
-        found = memory.episodes_of(name)
-    yield {"episodes": found}
-    rows = [(one.started_at.date(), one.messages, one.conversation_id, one.summary or "") for one in found]
-    columns = ("date", "messages", "conversation", "summary")
-    yield table(f"Conversations about {name}", columns, rows) if found else f"No conversation is about {name}."
 
 
 # How histories and stories look in a terminal.

@@ -77,8 +77,7 @@ def _duplicate_lines(report: DuplicateReport) -> Iterator[RenderableType]:
     more = report.duplicates_found - min(SHOWN, len(report.pairs))
     caption = f"… and {more} more pairs: --json" if more > 0 else ""
     yield table(title, ("#", "observation", "id", "alike by"), rows, caption)
-    groups = [(n, len(group), ", ".join(short_id(each.id) for each in group[:12]) + (" …" if len(group) > 12 else ""))
-              for n, group in enumerate(report.clusters[:SHOWN], 1)]  # fmt: skip
+    groups = [(n, len(group), [short_id(each.id) for each in group]) for n, group in enumerate(report.clusters, 1)]
     yield table("What belongs together", ("#", "count", "ids"), groups)
     yield f"To let one go: slowwave retire {report.entity!r} ID"
     yield "To leave that to somebody else: the same with --propose; slowwave review list"

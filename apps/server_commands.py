@@ -86,28 +86,21 @@ def _state(setup: Setup) -> dict[str, Any]:
 def _described(setup: Setup, found: dict[str, Any]) -> str:
     """Where the UI and the logs are, and the next commands."""
     own = "" if setup.port == 4200 else f" --port {setup.port}"
-    place = shlex.join(found["options"][2:6])  # --store and --namespace
-    lines = []
-    for each in found["parts"]:
-        process = f"process {each['pid']}, log {each['log']}" if each["pid"] else ""
-        lines.append(f"{each['part']:<7} {each['state']:<9} {process}".rstrip())
+    lines = [f"{each['part']:<7} {each['state']:<9} {each['pid'] or '':<8} {each['log']}" for each in found["parts"]]
     if found["options"]:
         lines += [f"options {shlex.join(found['options'])}"]
-    if found["state"] == "down":
-        lines += [f"Nothing is up on port {setup.port}. Start it: slowwave up{own}"]
-    elif found["state"] == "partly up":
-        lines += [f"Only a part of it is up. Start the rest: slowwave up{own} with the same options"]
-    else:
-        lines += [
-            "",
-            f"UI:       {setup.page}",
-            f"Password: the UI asks for it once, it is in {shlex.quote(str(setup.password_file))}",
-            f"Night:    every day at 03:00 UTC; at once: slowwave sleep {place}",
-            f"Runs:     slowwave runs {place}",
-            f"prefect:  export PREFECT_API_URL={setup.page}/api "
-            f'PREFECT_API_AUTH_STRING="$(cat {shlex.quote(str(setup.password_file))})"',
-            f"Stop:     slowwave down{own}",
-        ]
+    if found["state"] != "up":
+        return "\n".join([*lines, f"It is {found['state']}. Start it: slowwave up{own}, with the same options"])
+    place, password = shlex.join(found["options"][2:6]), shlex.quote(str(setup.password_file))  # --store, --namespace
+    lines += [
+        "",
+        f"UI:       {setup.page}",
+        f"Password: the UI asks for it once, it is in {password}",
+        f"Night:    every day at 03:00 UTC; at once: slowwave sleep {place}",
+        f"Runs:     slowwave runs {place}",
+        f'prefect:  export PREFECT_API_URL={setup.page}/api PREFECT_API_AUTH_STRING="$(cat {password})"',
+        f"Stop:     slowwave down{own}",
+    ]
     return "\n".join(lines)
 
 

@@ -98,7 +98,7 @@ def audit(
     yield report
     found = [*report["findings"].values()]
     rows = [(each["title"], each["count"], f"{each['rate']:.1%}", f"of {each['total']} {each['of']}") for each in found]
-    title = "{path}: {items} items about {entities} entities, an export of {system}".format_map(report)
+    title = "{path}: {items} items, an export of {system}".format_map(report)
     yield table(title, ("finding", "count", "rate", "of how many"), rows)
     for each in found:
         if each["examples"]:

@@ -19,7 +19,6 @@ from slowwave.common.settings import MergeSettings, Settings
 from slowwave.common.text import normalise_name, statement_hash
 from slowwave.common.words import content_stems
 from slowwave.facts.deduplication.duplicates import find_pairs
-from slowwave.reading.filters.injection import injection_reasons
 from slowwave.reading.filters.redaction import redact_all
 
 from .records import Foreign
@@ -62,10 +61,6 @@ def audit(
     )
     timed = live.with_columns(at=pl.coalesce("stated_at", "valid_from")).drop_nulls("at")
     old = timed.filter(pl.col("at") < now - timedelta(days=stale_days)).sort("at", "row")
-    orders = rows.filter(injection_reasons(rows["statement"]).is_not_null())
-    broken = [each for each in foreign.skipped if each.loss in ("broken", "endless")]
-    lost = pl.DataFrame([(each.place, each.reason) for each in broken], ["place", "shown"], orient="row")
-    listed, alone = _orphans(foreign)
     found = (
         ("exact_duplicates", "Said before, word for word", _beside(same, rows), "items that hold", len(live)),
         ("near_duplicates", "Said before, in nearly the same words", _beside(alike, rows), "items that hold",
@@ -73,13 +68,8 @@ def audit(
         ("contradictions", "Contradicts an earlier item", _beside(denied, rows), "items that hold", len(live)),
         ("stale", f"Last said more than {stale_days} days ago", old.with_columns(note=pl.col("at").dt.date()),
          "items that hold and have a time", len(timed)),
-        ("orphans", "Entities without a statement", alone, "entities listed", listed),
         ("secrets", "Holds what looks like a secret", rows.filter("has_secret"), "items", len(rows)),
-        ("orders", "Tries to give its reader orders", orders, "items", len(rows)),
-        ("broken", "Cannot be read", lost, "items found", len(rows) + len(lost)),
     )  # fmt: skip
-    named = pl.concat([foreign.entities["name"], foreign.claims["subject"], foreign.claims["object"]])
-    entities = {normalise_name(name) for name in named.drop_nulls().unique()}
     findings = {
         name: {
             "name": name, "title": title, "count": len(faulty), "total": total, "of": of,
@@ -88,8 +78,7 @@ def audit(
         for name, title, faulty, of, total in found
     }  # fmt: skip
     return {
-        "path": path, "system": foreign.format, "items": len(rows), "entities": len(entities),
-        "stale_days": stale_days, "findings": findings,
+        "path": path, "system": foreign.format, "items": len(rows), "stale_days": stale_days, "findings": findings,
     }  # fmt: skip
 
 
@@ -122,16 +111,6 @@ def _with_marks(foreign: Foreign, now: datetime) -> pl.DataFrame:
         target=pl.col("object").fill_null("").str.to_lowercase(),
         holds=(pl.col("valid_to") > now).fill_null(True),
     )
-
-
-def _orphans(foreign: Foreign) -> tuple[int, pl.DataFrame]:
-    """How many entities are listed, and those without a statement."""
-    forms = {name: normalise_name(name) for name in foreign.entities["name"].unique()}
-    form = pl.col("name").replace_strict(forms, default="", return_dtype=pl.String)
-    listed = foreign.entities.with_columns(form=form, shown=redact_all(foreign.entities["name"])[0])
-    ends = pl.concat([foreign.claims["subject"], foreign.claims["object"]]).drop_nulls().unique()
-    alone = listed.filter(~pl.col("form").is_in([normalise_name(name) for name in ends]))
-    return listed["form"].n_unique(), alone.unique("form", keep="first", maintain_order=True).select("place", "shown")
 
 
 # Duplicates and contradictions, among the live items about one thing
