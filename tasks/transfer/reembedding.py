@@ -15,7 +15,7 @@ from slowwave.common.comparison.similarity import has_profile
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.errors import Refused
 from slowwave.common.text import as_json, digest
-from slowwave.facts.searched_texts import READ, message_texts, texts_of
+from slowwave.facts.searched_texts import READ, texts_of
 from storage.rows import column_names, empty_frame, quoted
 from storage.snapshots import Reading, Snapshot, batches
 from storage.store import Store
@@ -32,8 +32,8 @@ KIND = "reembed"
 _AT_ONCE = 2048  # texts
 PARTS = ("changes", "otherwise")
 HOLDING = " OR ".join(f"""{part} LIKE '%"vector"%'""" for part in PARTS)
-OTHERS = {"refusals": ("id", "subject_id", "excerpt", "vector"), "scorer_state": ("id", "text")}
-"""Columns that the text follows from where other rows have a part in it."""
+OTHERS = {"refusals": ("id", "excerpt", "vector"), "scorer_state": ("id", "text")}
+"""Columns of the tables of the filters: what was refused, and learned from it, is embedded as far as it is kept."""
 
 
 class Wording:
@@ -45,9 +45,9 @@ class Wording:
 
     def of(self, name: str, rows: pl.DataFrame) -> pl.Series:
         """The text of each row; null where it has no vector. `rows` holds the columns of `READ` or `OTHERS`."""
-        if name == "refusals":
-            return self._refused(rows)
-        return self._learned(rows) if name == "scorer_state" else texts_of(name, rows, self._adopted)
+        if name == "refusals":  # only some have a vector
+            return rows.select(text=pl.when(pl.col("vector").is_not_null()).then("excerpt"))["text"]
+        return rows["text"] if name == "scorer_state" else texts_of(name, rows, self._adopted)
 
     def every(self) -> Iterator[pl.Series]:
         """The texts of all rows, some thousands at a time."""
@@ -71,37 +71,6 @@ class Wording:
                 cells = {column: row.get(column) for column in READ[name]} | {"id": change["id"]}
                 text = self.of(name, pl.DataFrame([cells], schema=frame.schema))[0]
                 yield row, text
-
-    def _refused(self, rows: pl.DataFrame) -> pl.Series:
-        """Of a refusal the text of the message, or what is kept of it where that is gone; only some have a vector."""
-        messages = self._message_texts(rows.filter(pl.col("vector").is_not_null())["subject_id"])
-        both = rows.join(messages, left_on="subject_id", right_on="id", how="left", maintain_order="left")
-        text = pl.when(pl.col("vector").is_not_null()).then(pl.coalesce("text", "excerpt"))
-        return both.select(text=text)["text"]
-
-    def _learned(self, rows: pl.DataFrame) -> pl.Series:
-        """Of a learned prototype the text of the newest refusal that it was learned from."""
-        has_vector = "vector IS NOT NULL"
-        columns = ["subject_id", "excerpt", "created_at"]
-        found = self._reading.referring("refusals", "excerpt", rows["text"].drop_nulls(), columns, where=has_vector)
-        newest = found.sort("created_at").unique("excerpt", keep="last")
-        messages = newest.join(
-            self._message_texts(newest["subject_id"]), left_on="subject_id", right_on="id", how="left"
-        )
-        both = rows.rename({"text": "own"}).join(
-            messages.select("excerpt", "text"), left_on="own", right_on="excerpt", how="left", maintain_order="left"
-        )
-        return both.select(text=pl.coalesce("text", "own"))["text"]
-
-    def _message_texts(self, ids: pl.Series) -> pl.DataFrame:
-        """(id, text) of messages."""
-        messages = self._reading.by_ids("messages", ids, READ["messages"])
-        return messages.select("id").with_columns(message_texts(messages, self._adopted))
-
-
-def columns_for(name: str, own: Sequence[str]) -> list[str]:
-    """The columns of a table that are read to write it anew: its own, and what its texts follow from."""
-    return list(dict.fromkeys([*own, *OTHERS.get(name, ())]))
 
 
 # Rows that lack a vector get one.
@@ -230,11 +199,10 @@ class _Writing:
         tx, old = self._tx, self._old
         proposals, talks = self._proposals(), old.frame("conversation_state")
         tx.turn_to(self._embedder.name, self._embedder.dims)
+        read = {name: [*dict.fromkeys((*column_names(name), *OTHERS.get(name, ())))] for name in WITH_VECTORS}
         rows = {
-            name: write_anew(
-                tx, name, batches(old, name, columns_for(name, column_names(name))), partial(self._renewed, name)
-            )
-            for name in WITH_VECTORS
+            name: write_anew(tx, name, batches(old, name, columns), partial(self._renewed, name))
+            for name, columns in read.items()
         }
         talks = talks.with_columns(recent_turns=pl.lit([], dtype=talks.schema["recent_turns"]))
         tx.put_back("conversation_state", talks)  # the surprise filter begins again
