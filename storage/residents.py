@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slowwave.common import frames
+
 from .columns import Columns, PlainColumn, WordIndex, word_scores
 from .columns import Row as Row
 from .row_steps import RowStep
@@ -28,8 +30,9 @@ CONDITIONS_KEPT = 6
 """Of a table: questions to all that may answer and to what is of a time, and those of a statement, come in turn."""
 ROWS_AT_ONCE = 20_000
 """Rows up to which all rows of a table are built at once; of a larger table only the requested rows and columns."""
-NEWEST, NEWER = 256, 4_096
-"""Rows of the parts behind the large one: the last takes each commit, and is joined to the other where it is full."""
+SMALL = 3
+LAST, NEWEST, NEWER = 16, 256, 4_096
+"""Rows of the small parts behind the large one: the last takes each commit; one that is full joins the one before."""
 RAGGED = 0.1
 """Share of rows behind the large part, or gone from it, from which the table is read anew beside the old one."""
 
@@ -153,7 +156,7 @@ class Part:
 
 
 class Resident:
-    """One table at one version: a large part, and the rows that came since in two small ones; some rows are gone.
+    """One table at one version: a large part, and the rows that came since in small ones; some rows are gone.
 
     A place counts the rows of all parts, one after the other. `after` gives the table of a later version and leaves
     this one as it is.
@@ -163,6 +166,7 @@ class Resident:
         self, spec: ResidentSpec, kinds: pl.Schema, parts: Sequence[Part], gone: Sequence[Mask | None] = ()
     ) -> None:
         self.spec, self._kinds, self._parts = spec, kinds, tuple(parts)
+        self._read = {name: kinds[name] for name in spec.read}
         self._gone = tuple(gone) or (None,) * len(self._parts)
         self._starts = np.concatenate(([0], np.cumsum([len(part) for part in self._parts])))
         self._size = int(self._starts[-1]) - sum(int(gone.sum()) for gone in self._gone if gone is not None)
@@ -302,7 +306,7 @@ class Resident:
             if isinstance(change, frozenset):
                 resident = resident._without(change)
             elif len(change):
-                rows = pl.DataFrame([pl.Series(name, change[name], self._kinds[name]) for name in self.spec.read])
+                rows = frames.conform(pl.DataFrame(change.select(self.spec.read)), self._read)
                 resident = resident._without(rows["id"])._with(rows)
         return resident
 
@@ -318,24 +322,29 @@ class Resident:
         return self._of_parts(self._parts, gone)
 
     def _with(self, rows: pl.DataFrame) -> Resident:
-        """With more rows: in the last part, which is joined to the one before where it is full."""
+        """With more rows: in the last part, which is joined to the one before where it is full, and so on.
+
+        What was worked out of the parts that stay need not be worked out again.
+        """
         large, *small = self._parts
-        gone = self._gone[0]
-        frames = [_live(part, lost) for part, lost in zip(small, self._gone[1:], strict=True)]
-        if small and len(frames[-1]) + len(rows) <= NEWEST:
-            newest = self._small([frames[-1], rows], small[-1:])
-            return self._of_parts([large, *small[:-1], newest], [gone, *self._gone[1:-1], None])
-        if len(small) < 2:
-            return self._of_parts([*self._parts, self._small([rows])], [*self._gone, None])
-        joined = [self._small(frames, small), self._small([rows])]
-        return self._of_parts([large, *joined], [gone, None, None])
+        live = [_live(part, gone) for part, gone in zip(small, self._gone[1:], strict=True)]
+        if small and len(live[-1]) + len(rows) <= LAST:
+            stay, joined = len(small) - 1, [[live[-1], rows]]
+        elif len(small) < SMALL:
+            stay, joined = len(small), [[rows]]
+        else:
+            stay = SMALL - 2 if len(live[-2]) + len(live[-1]) <= NEWEST else 0
+            joined = [live[stay:], [rows]]
+        made = [self._small(each, small[stay:]) for each in joined]
+        return self._of_parts([large, *small[:stay], *made], [*self._gone[: 1 + stay], *[None] * len(made)])
 
     def _of_parts(self, parts: Sequence[Part], gone: Sequence[Mask | None]) -> Resident:
         return Resident(self.spec, self._kinds, parts, gone)
 
-    def _small(self, frames: Sequence[pl.DataFrame], earlier: Sequence[Part] = ()) -> Part:
+    def _small(self, pieces: Sequence[pl.DataFrame], earlier: Sequence[Part] = ()) -> Part:
         """A small part of these rows; texts of `earlier` ones are not taken apart again."""
-        frame = pl.concat([frame for frame in frames if len(frame)] or frames[:1])
+        first, *others = [piece for piece in pieces if len(piece)] or pieces[:1]
+        frame = first.clone().extend(pl.concat(others)) if others else first
         columns = Columns({name: PlainColumn(frame[name]) for name in self.spec.columns}, len(frame))
         vectors = VectorRows(len(frame), self._parts[0].vectors.dims)
         if self.spec.has_vectors:

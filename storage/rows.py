@@ -15,6 +15,7 @@ from slowwave.common.errors import UnknownName
 from .tables import STAMPS, TABLES, Table
 
 IDS_PER_FILTER = 2000
+_FEW = 16
 MARK = "_row_last_updated_at_version"  # the version of the table that last wrote the row
 ROW = "_rowid"  # the number of the row, by which one version of the table finds it without an index
 CREATED = "_row_created_at_version"  # the version that first wrote it; compaction keeps both, merging keeps this one
@@ -78,16 +79,21 @@ def _whole(name: str, own: Mapping[str, pl.Series], dims: int, values: Mapping[s
     """These columns of `count` rows in the declared order and types; those that lack are of one value, or empty."""
     schema, kinds = _arrow_schema(name, dims), empty_frame(name, dims).schema
     columns = [
-        _typed(own[field.name], kinds[field.name], field.type)
-        if field.name in own
-        else pa.repeat(pa.scalar(values.get(field.name), field.type), count)
-        for field in schema
+        _typed(own[name], kinds[name], kind)
+        if name in own
+        else pa.repeat(pa.scalar(values[name], kind), count)
+        if name in values
+        else pa.nulls(count, kind)
+        for name, kind in zip(schema.names, schema.types, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _typed(series: pl.Series, kind: pl.DataType, arrow: pa.DataType) -> pa.Array:
-    values = (series if series.dtype == kind else series.cast(kind)).to_arrow()
+    own = series if series.dtype == kind else series.cast(kind)
+    if len(own) <= _FEW and (kind == pl.String or kind == pl.List(pl.String)):
+        return pa.array(own.to_list(), arrow)  # of few, to convert the array takes longer than all else
+    values = own.to_arrow()
     return values if values.type == arrow else values.cast(arrow)
 
 

@@ -216,7 +216,10 @@ def _strategy(settings: IngestSettings) -> ReviseSettings:
 
 def _write(tx: Transaction, decided: DecidedPatches, *, waits: bool) -> None:
     write_facts(tx, decided_facts(tx, decided))
-    write_beside_facts(tx, decided, waits=waits)
+    write_beside_facts(tx, decided)
+    applied = decided.plan.batches.with_columns(state=pl.lit("needs_review" if waits else "applied"))
+    rest = decided.verdict.batches.join(applied, on="id", how="anti")
+    tx.upsert("patch_batches", pl.concat([applied, rest], how="diagonal_relaxed"))
 
 
 def decided_facts(reading: Reading, decided: DecidedPatches) -> pl.DataFrame:
@@ -231,10 +234,8 @@ def decided_facts(reading: Reading, decided: DecidedPatches) -> pl.DataFrame:
     return _with_vectors(reading, facts, decided.patches, dict(plan.again))
 
 
-def write_beside_facts(
-    tx: Transaction, decided: DecidedPatches, *, waits: bool = False, new: pl.Series | None = None
-) -> None:
-    """Write everything of a decision but the facts; `new` are ids of facts that are in no table yet."""
+def write_beside_facts(tx: Transaction, decided: DecidedPatches, new: pl.Series | None = None) -> None:
+    """Write what belongs to the facts of a decision; `new` are ids of facts that are in no table yet."""
     verdict, plan = decided.verdict, decided.plan
     is_all_new = new is not None and {*plan.facts["id"]} <= {*new}
     write = tx.insert if is_all_new else tx.upsert  # what belongs to new facts alone is new, too
@@ -244,11 +245,6 @@ def write_beside_facts(
     write("decisions", plan.decisions)
     tx.upsert("lineage", plan.lineage)
     tx.upsert("pair_decisions", plan.pairs)
-    batches = plan.batches.with_columns(state=pl.lit("needs_review")) if waits else plan.batches
-    if {*verdict.batches["id"]} != {*batches["id"]}:
-        rest = verdict.batches.filter(~pl.col("id").is_in(batches["id"].to_list()))
-        batches = pl.concat([batches, rest], how="diagonal_relaxed")
-    write("patch_batches", batches)
     add_aliases_of_facts(tx, plan.facts)
 
 

@@ -52,7 +52,7 @@ from tasks.runtime.runs import Run, embedder_of
 
 PERSON = "person"
 AROUND, EPISODES, MOST_ALIASES = 12, 400, 4
-_ENTITY = ["id", "name", "entity_type", "merged_into"]
+_ENTITY = ["id", "name", "canonical_name", "entity_type", "merged_into"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +166,8 @@ class _Entities:
         rows = reading.by_ids("entities", [*called["entity_id"], *ids], _ENTITY).filter(pl.col("merged_into").is_null())
         aliases = _aliases(reading, rows["id"])
         self._entries: dict[str, RosterEntry] = {}
-        for id_, name, kind in rows.select("id", "name", "entity_type").iter_rows():
-            others = [other for other in aliases.get(id_, ()) if other != normalise_name(name)]
+        for id_, name, own, kind in frames.rows_of(rows, "id", "name", "canonical_name", "entity_type"):
+            others = sorted({own, *aliases.get(id_, ())} - {normalise_name(name), None})
             self._entries[id_] = RosterEntry(0, name, kind, id_, tuple(others[:MOST_ALIASES]))
         means = called.filter(pl.col("entity_id").is_in(list(self._entries))).group_by("alias_name")
         self._called = dict(means.agg(pl.col("entity_id").unique()).iter_rows())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
@@ -126,6 +126,8 @@ def new_target(name: str, entity_type: str | None, now: datetime) -> Target:
     nothing = frames.empty(frames.ENTITIES), frames.empty(frames.ALIASES), pl.DataFrame(schema=COSINES)
     resolution = finish(plan_resolution(mentions, *nothing, ResolveSettings()), {}, now)
     entity = resolution.entities.row(0, named=True)
+    others = resolution.aliases.filter(pl.col("alias_name") != entity["canonical_name"])
+    resolution = replace(resolution, aliases=others)  # by its own name it is found without a row more
     return Target(entity["id"], entity["name"], True, resolution)
 
 
@@ -241,7 +243,7 @@ def write_statements(tx: Transaction, stated: Statements) -> bool:
     is_new = not any(tx.count_ids(name, stated.facts["id"]) for name in FACT_TABLES)
     (tx.insert if is_new else tx.upsert)("messages", stated.messages)
     link = _link(stated.target)
-    if not tx.count_ids("episode_entities", link["id"]):
+    if stated.target.is_new or not tx.count_ids("episode_entities", link["id"]):
         tx.insert("episode_entities", link)
         if not tx.count_ids("episodes", link["episode_id"]):
             tx.insert("episodes", _episode(stated.messages))

@@ -149,7 +149,7 @@ def _written(tx: Transaction, run: Run, call: _Observed, plan: _ObservationPlan,
     if plan.stated is not None and plan.decided is not None and plan.facts is not None:
         new = plan.stated.facts["id"] if write_statements(tx, plan.stated) else None
         write_facts(tx, plan.facts, new=new)
-        write_beside_facts(tx, plan.decided, new=new)
+        write_beside_facts(tx, plan.decided, new)
     added = _added(plan, plan.facts)
     winner = added.outcomes[0].fact_id
     if call.instead_of is not None and winner not in (None, call.instead_of) and _is_active(tx, call.instead_of):
@@ -177,7 +177,10 @@ def _left_to_patches(run: Run, call: _Observed) -> Added:
 
 
 def _planned(run: Run, reading: Reading, call: _Observed) -> _ObservationPlan:
-    """The whole plan: texts that are new, what becomes of them, and their flags."""
+    """The whole plan: texts that are new, what becomes of them, and their flags.
+
+    They are no patch: nothing of them waits, and their run tells the rest.
+    """
     plan = _stated(run, reading, call)
     if plan.stated is None:
         return plan
@@ -185,7 +188,9 @@ def _planned(run: Run, reading: Reading, call: _Observed) -> _ObservationPlan:
     patches = Patches(stated.batches, stated.facts, frames.empty(DIRECTIVES), stated.messages)
     alike = _alike(plan.known, stated.facts, reading.dims, call.settings)
     decided = decide(reading, patches, call.settings, run.now, alike)
-    return replace(plan, decided=decided, facts=decided_facts(reading, decided))
+    facts = decided_facts(reading, decided)
+    patch = pl.when(pl.col("id").is_in(stated.facts["id"].implode())).then(None).otherwise("patch_batch_id")
+    return replace(plan, decided=decided, facts=facts.with_columns(patch_batch_id=patch))
 
 
 def _stated(run: Run, reading: Reading, call: _Observed) -> _ObservationPlan:

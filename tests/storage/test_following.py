@@ -164,7 +164,8 @@ def test_after_any_history_memory_answers_as_a_fresh_process_does(
     place = tmp_path_factory.mktemp("following") / "store"
     shutil.copytree(empty_store, place)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(residents, "NEWEST", 3)
+        patch.setattr(residents, "LAST", 2)
+        patch.setattr(residents, "NEWEST", 4)
         patch.setattr(residents, "NEWER", 6)
         patch.setattr(row_steps, "AT_ONCE", 2)
         patch.setattr(row_steps, "_WHILE_AT_IT", 1)

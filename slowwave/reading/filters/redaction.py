@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -291,7 +291,6 @@ _PATTERNS: tuple[_Pattern, ...] = (
 # A text is looked at closely if it has a hint or a form of the table, or one of keys and cards, which functions read.
 _HINTS = sorted({hint for pattern in _PATTERNS for hint in pattern.hints} | {"private key"})
 _FORMS = "|".join([*(pattern.regex for pattern in _PATTERNS if not pattern.hints), rf"(?-u:{CARD})"])
-_SUSPECT = pl.col("text").str.contains_any(_HINTS, ascii_case_insensitive=True) | pl.col("text").str.contains(_FORMS)
 _LINES = 2000
 
 
@@ -307,7 +306,7 @@ def redact_all(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
     few = clean.to_list() if len(clean) <= _FEW else None
     if few is not None and all(not text or text in _harmless for text in few):
         return clean, none
-    rows = clean.rename("text").to_frame().select(_SUSPECT)["text"].arg_true()
+    rows = (_has_hint(clean, _HINTS) | clean.str.contains(_FORMS)).arg_true()
     if rows.is_empty():
         _remember_harmless(few or ())
         return clean, none
@@ -316,6 +315,14 @@ def redact_all(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
     whole = pl.DataFrame({"text": clean, "kinds": none}).with_row_index("row")
     whole = whole.update(frame, on="row")
     return whole["text"].rename(clean.name), whole["kinds"]
+
+
+def _has_hint(texts: pl.Series, hints: Sequence[str]) -> pl.Series:
+    """Whether each text has a hint, in any case. Polars makes a machine of the hints first: too long for few texts."""
+    if len(texts) > _FEW:
+        return texts.str.contains_any(list(hints), ascii_case_insensitive=True)
+    lower = ((text or "").lower() for text in texts.to_list())
+    return pl.Series([any(hint in text for hint in hints) for text in lower], dtype=pl.Boolean)
 
 
 def _remember_harmless(texts: Iterable[str | None]) -> None:
@@ -342,7 +349,7 @@ def _redact_suspects(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
 
 
 def _replaced(pattern: _Pattern, texts: pl.Series) -> pl.Series:
-    if pattern.hints and not texts.str.contains_any(list(pattern.hints), ascii_case_insensitive=True).any():
+    if pattern.hints and not _has_hint(texts, pattern.hints).any():
         return texts
     return texts.str.replace_all(pattern.regex, pattern.replacement)
 
