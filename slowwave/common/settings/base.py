@@ -16,8 +16,8 @@ DEFAULT_EMBEDDER = "slowwave/minilm-static-256"
 DEFAULT_MODEL = "anthropic/claude-haiku-4-5"
 NEAR = 0.75
 """Likeness of two names from which one may be meant by the other."""
-LONG_WORD, LISTED = 4, 12
-"""Letters of a word that says something by itself, and how many names are listed."""
+LISTED = 12
+"""How many names are listed."""
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 Share = Annotated[float, Field(gt=0.0, le=1.0)]
 Rate = Annotated[float, Field(ge=0.0, le=10.0)]
@@ -64,15 +64,8 @@ class Group(BaseModel):
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """The known name that is nearly this one, or the likeliest that shares a long word with it; empty where none is."""
-    if near := get_close_matches(name, known, n=1, cutoff=NEAR):
-        return near[0]
-    words = _words(name)
-    return next(iter(get_close_matches(name, [each for each in known if words & _words(each)], n=1, cutoff=0.0)), "")
-
-
-def _words(name: str) -> set[str]:
-    return {word for word in name.lower().split("_") if len(word) >= LONG_WORD}
+    """The known name that is nearly this one; empty where none is."""
+    return next(iter(get_close_matches(name, known, n=1, cutoff=NEAR)), "")
 
 
 # How long the past is kept, what a person decides, and what maintenance may not make worse.
