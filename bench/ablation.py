@@ -113,8 +113,6 @@ FAMILIES = (
         {"recall.recaller:period_of": _nothing(None)},
         counted=("slowwave.reading.extraction.question_times",),
     ),
-    Family("events as times", {"recall.recaller:event_in": _nothing(None)}),
-    Family("relations of a question", {"recall.search:asked_words": _nothing("")}),
     Family("people of a question", recall={"others_weight": 1.0}),
     Family("general words", {"recall.search:_by_terms": None}),
     Family("neighbour messages", recall={"neighbours": 0.0}),

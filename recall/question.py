@@ -1,7 +1,6 @@
 """A question: a query with its vector, the time that it names, and the facts and messages that may answer it.
 
-Besides its words a question may ask for a time, whose facts are preferred, and for a relation: "Where does Nora live?"
-asks for lives_in, in whatever words a fact states it.
+Besides its words a question may name a time, whose facts are preferred.
 """
 
 from __future__ import annotations
@@ -10,19 +9,15 @@ import asyncio
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from datetime import datetime, timedelta
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from slowwave.common.entrenchment import ENDS, is_kept
-from slowwave.common.lexicon.labels import DATED
 from slowwave.common.lexicon.statement_words import may_tell_when
 from slowwave.common.validity import MAX_CHAIN, Moment, has_ended, has_ended_sql, time_sql
-from slowwave.common.words import stems
-from slowwave.facts.revision.predicates import DEFAULT, known_relation
 from storage.residents import Condition, MatchedRows
 from storage.rows import quoted
 from storage.warm import Tables, found_in
@@ -30,24 +25,7 @@ from storage.warm import Tables, found_in
 from .facts import ALL, HOT, LEARNED, NEEDED, ends_of
 from .loop import Kept, rows_where
 
-_EVENT = re.compile(
-    r"\b(before|after|since)\s+((?:(?:the|a|an|I|(?i:my|your|his|her|its|our|their|she|he|they|we|you|it))\b"
-    r"|(?!All\b|Long\b)[A-Z]\w+)[^,?;]+)"
-)
-_KIN = r"(?:(?:grand|step)?(?:mother|father|mum|mom|dad|parents?|ma|pa)|aunt|uncle|sister|brother|side)"
-_NO_TIME = re.compile(
-    r"\b(?:look(?:s|ed|ing)?(?: (?:her|him|it|them|you|me|us))?|sought"
-    r"|(?:named|naming)(?: [\w'’]+){0,3}|names? (?:the|my|your|his|her|its|our|their|him|it|them)(?: \w+){0,2})"
-    r"\s+after\b"
-    rf"|\b(?:takes?|taking|took|taken)\s+after\s+(?:\w+\s+)?(?:\w+['’]s\s+)?{_KIN}\b"
-    r"|\bone\s+after\s+the\s+other\b",
-    re.IGNORECASE,
-)
-"""Where "after" is part of a verb: "looks after the dog", "named after the lake", "takes after her father"."""
-UNDATED_WITHIN = timedelta(days=14)
-"""The longest time from an undated event to its message."""
 _YEAR_LONG = timedelta(days=366)
-_ANY_DAY = datetime(2000, 6, 15, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,62 +127,6 @@ def period_of(question: str, now: datetime) -> Period | None:
         return Period(months=months, words=named.words)
     last_day = last.day if last.date() > first.date() else None
     return Period(months=months, day=first.day, last_day=last_day, words=named.words)
-
-
-def event_in(question: str) -> tuple[str, str] | None:
-    """("before", "she moved") of "Where did Anna live before she moved?"; None where no event is named as a time."""
-    found = _EVENT.search(_NO_TIME.sub(lambda phrase: "-" * len(phrase[0]), question))
-    if found is None or _begins_with_time(f"{found[1]} {found[2]}"):
-        return None
-    return found[1], found[2].strip()
-
-
-def _begins_with_time(words: str) -> bool:
-    """Whether what is before or after is no event, but a time: "after March 2023"."""
-    if not may_tell_when(words):
-        return False
-    from slowwave.reading.extraction.question_times import time_in
-
-    named = time_in(words, _ANY_DAY)
-    return named is not None and words.startswith(named.words)
-
-
-def period_beside(side: str, event: datetime | None, known: datetime | None) -> Period | None:
-    """The time before an event, or from it on; UNDATED_WITHIN earlier if only the day of its message is known."""
-    if side == "before":
-        return Period(end=event or known) if event or known else None
-    start = event or (known - UNDATED_WITHIN if known else None)
-    return Period(start=start) if start else None
-
-
-_ASKING = tuple(
-    (re.compile(rf"\b(?:{words})\b", re.IGNORECASE), re.compile(relations))
-    for words, relations in (
-        ("where|dónde|donde|wo|où|onde|dove", r"_(?:in|at|from|to|into)$"),  # lives_in and works_at, not works_on
-        ("who|quién|quien|wer|qui|quem|chi", ""),
-        ("when|cuándo|cuando|wann|quand|quando", rf"{DATED}|^birthday$|^born_in$"),
-        (r"what(?:['’]s|\s(?:is|was|are|were))\s(?:\S+\s){0,3}?(?:\S+['’]s|my|your|his|her|their|our)", ""),
-    )
-)
-"""Question words, and the relations that answer them; "when did she join?" asks for no relation, but for an event.
-"What" asks for a relation by a noun: "what is Ana's job?"."""
-_NOUNS = {"works_at": "profession occupation employer", "has_role": "profession occupation position"}
-_FORMS = {predicate.name: predicate.forms for predicate in DEFAULT}
-
-
-@lru_cache(maxsize=4096)
-def asked_words(question: str, relation: str) -> str:
-    """The words of a question that ask for a relation, also in another form of it; empty if it asks for another.
-
-    A fact of that relation says them, whatever its words are: "Nora moved to Zwolle" says where she lives.
-    """
-    asking = next((answers for words, answers in _ASKING if words.search(question)), None)
-    if asking is None or not asking.search(relation):
-        return ""
-    known = known_relation(relation) or relation
-    forms = (*_FORMS.get(known, ()), *_NOUNS.get(known, "").split())
-    named = {word for form in {relation, *forms} for word in stems(form.replace("_", " "))}
-    return " ".join(word for word in question.split() if not named.isdisjoint(stems(word)))
 
 
 Vector = npt.NDArray[np.float32]

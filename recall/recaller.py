@@ -40,10 +40,9 @@ from .entities import find_entities, ranked_entities
 from .facts import NameCache, entities_of_last, messages_of
 from .graphs import GRAPH_TABLES, Graphs
 from .loop import Deadline, Kept, OutOfTime, note_recall, run
-from .order import is_weak
 from .outline import outline_lines
 from .question import TABLES as QUALITY_TABLES
-from .question import Faded, Period, Question, event_in, period_beside, period_of
+from .question import Faded, Question, period_of
 from .search import PAST_TABLES, RESIDENT, TABLES, search, together
 from .search_results import final_order, passages, passages_beside_facts, with_sources
 from .use import TABLES as USE_TABLES
@@ -167,7 +166,7 @@ class Recaller:
             questions = [
                 Question(
                     query, UNASKED, k or self.settings.k, moment, scope, about, current,
-                    period=self._period(query, moment, scope, deadline), others=others, over_time=over_time,
+                    period=None if moment.as_of else period_of(query, moment.now), others=others, over_time=over_time,
                 )
                 for query in queries
             ]  # fmt: skip
@@ -212,21 +211,6 @@ class Recaller:
     def _read(self, read: Callable[[], T], deadline: Deadline) -> T:
         """The result of a read from a snapshot; waits for it until the deadline."""
         return run(asyncio.to_thread(read), deadline)
-
-    def _period(self, query: str, moment: Moment, scope: str | None, deadline: Deadline) -> Period | None:
-        """The time that a query names, in words or by an event that is looked for first; none where `as_of` says it."""
-        if moment.as_of is not None:
-            return None
-        named = event_in(query)
-        if (period := period_of(query, moment.now)) is not None or named is None:
-            return period
-        side, event = named
-        question = Question(event, UNASKED, 1, moment, scope)
-        ask = partial(self._answer, settings=self.settings, only="facts", deadline=deadline)
-        ((facts, *_),) = self._answered_by([question], ask, deadline)
-        if not facts or is_weak(facts[0].match):
-            return None
-        return period_beside(side, facts[0].event_at, facts[0].valid_from)
 
     def _recollect(
         self,

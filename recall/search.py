@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import islice
 from types import MappingProxyType
 
@@ -20,6 +21,7 @@ from slowwave.common.lexicon.languages import without_asking
 from slowwave.common.settings import RecallSettings
 from slowwave.common.text import prose, signs_of
 from slowwave.common.words import stems
+from slowwave.facts.revision.predicates import DEFAULT, OBSERVED, known_relation
 from storage.columns import best_scores, index_terms
 from storage.residents import Condition, ResidentSpec, Row
 from storage.rows import lasting_columns, quoted
@@ -41,7 +43,7 @@ from .order import (
     with_neighbours,
     word_overlaps,
 )
-from .question import FACT, PAST, Faded, Question, Vector, asked_words, possible_answers
+from .question import FACT, PAST, Faded, Question, Vector, possible_answers
 
 TABLES = (
     "messages", "facts", "fact_evidence", "entities", "pair_decisions", "facts_archive", "fact_scores", "metadata"
@@ -179,7 +181,7 @@ async def _search(
     vectors = {row["id"]: vector for row, vector in zip(facts.rows, facts.vectors, strict=True)}
     near = zip(facts.rows, contrasted(facts.vectors, question.vector, facts.rows), strict=True)
     cosines = {row["id"]: cosine * _fullness(row["statement"]) for row, cosine in near}
-    texts = [_searched(row, question.content) for row in rows.values()]
+    texts = [_searched(row) for row in rows.values()]
     shared = word_overlaps(question.content, texts)
     overlaps = {name: share * _weight(rows[name]) for name, share in zip(rows, shared, strict=True)}
     stated = [Evidence(fact, message, cosines[fact], overlaps[fact]) for fact, message in evidence if fact in rows]
@@ -208,10 +210,20 @@ def _fullness(statement: str) -> float:
     return min(len(stems(statement.partition(": ")[2] or statement)) / FULL, 1.0)
 
 
-def _searched(fact: Row, question: str) -> str:
-    """The words of a fact: its statement, its general words, and those by which the question asks for its relation."""
-    relation = "" if fact["polarity"] == "negated" else fact["predicate"] or ""
-    return f"{fact['statement']} {fact['search_terms'] or ''} {asked_words(question, relation)}"
+def _searched(fact: Row) -> str:
+    """The words of a fact: its statement, its general words, and the names of its relation: moving says lives_in."""
+    return f"{fact['statement']} {fact['search_terms'] or ''} {_names_of(fact['predicate'], fact['polarity'])}"
+
+
+@cache
+def _names_of(relation: str | None, polarity: str | None) -> str:
+    if relation is None or relation == OBSERVED or polarity == "negated":
+        return ""
+    known = known_relation(relation) or relation
+    return " ".join(_FORMS.get(known, (known,))).replace("_", " ")
+
+
+_FORMS = {predicate.name: predicate.forms for predicate in DEFAULT}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recall.question import Period, event_in, period_of
+from recall.question import Period, period_of
 from slowwave.common.lexicon.statement_words import may_tell_when
 from slowwave.reading.extraction.date_words import MONTHS, UNITS, WEEKDAYS
 from slowwave.reading.extraction.question_times import time_in
@@ -118,19 +118,6 @@ def test_questions_that_were_written_before_the_rules(question: str, period: Per
 
 
 @pytest.mark.parametrize(
-    ("question", "event"),
-    [
-        ("Who looked after the dog before she moved?", ("before", "she moved")),
-        ("Which letter comes after A in the list?", None),
-        ("What did she do after the Christmas party?", ("after", "the Christmas party")),
-        ("Did she come after all?", None),
-    ],
-)
-def test_after_is_not_always_a_time(question: str, event: tuple[str, str] | None) -> None:
-    assert event_in(question) == event
-
-
-@pytest.mark.parametrize(
     ("question", "rest"),
     [
         ("What did Anna do in October 2023?", "What did Anna do  ?"),
@@ -148,7 +135,6 @@ def test_the_words_that_name_a_period_can_be_taken_out(question: str, rest: str)
 def test_nothing_slow_is_imported_for_a_question_that_names_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "slowwave.reading.extraction.question_times", None)  # to import it would fail
     assert period_of("Where does Anna live?", NOW) is None
-    assert event_in("Where did Anna live before she moved?") == ("before", "she moved")
     with pytest.raises(ImportError):
         period_of("What did Anna do in October?", NOW)
 
@@ -201,4 +187,3 @@ def test_no_period_ends_before_it_begins(question: str, now: datetime) -> None:
 def test_any_text_is_survived(text: str) -> None:
     for question in (text, f"{text} after March 2023 {text}", f"between {text} and {text} 2023"):
         period_of(question, NOW)
-        event_in(question)

@@ -24,7 +24,7 @@ from slowwave.reading.extraction.roster import GENERIC_NAMES, UNNAMED
 from slowwave.reading.ingestion.windows import PlannedWindow
 
 from .candidates import CLAIMS
-from .predicates import known_relation, takes_value
+from .predicates import OBSERVED, known_relation, takes_value
 
 JUDGEMENTS: frames.Schema = {"message_id": frames.TEXT, "durable": frames.FLAG, "reason": frames.TEXT}
 IN_PLAY: frames.Schema = {
@@ -43,8 +43,6 @@ NAMES: frames.Schema = {
     "name": frames.TEXT,
 }
 """A name that a text gives to an entity of the roster; `entity_id` is empty for a speaker who is not stored yet."""
-OBSERVED = "said"
-"""The relation of an observation, which has only a sentence."""
 MADE = frozenset({"person", "organization", "project", "tool", "language"})
 """Types that a model may list without a proper name: "Jon's dance studio" is an entity."""
 VERDICTS = {

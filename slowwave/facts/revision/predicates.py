@@ -20,6 +20,8 @@ MAX_RELATION_BYTES = 256
 Cardinality = Literal["1", "n"]
 Names = Mapping[str, tuple[str, Cardinality]]
 """Answers of a model about relations: normal form → canonical form and cardinality."""
+OBSERVED = "said"
+"""The relation of an observation, which has only a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
