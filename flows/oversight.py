@@ -1,4 +1,4 @@
-"""Oversight: what a person looks at, decides, takes back or changes in a memory as a whole."""
+"""Oversight: what a person looks at, decides or changes in a memory as a whole."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from inference.embedding import open_embedder
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import DEFAULT_EMBEDDER, ReembedSettings, ReportSettings
 from tasks.entities.derived import link_entities
-from tasks.entities.retirement import restore as bring_back
 from tasks.orchestration.phases import check_recall, conclude, freeze_probes
 from tasks.orchestration.tallies import Tally
 from tasks.people.reporting import (
@@ -26,9 +25,6 @@ from tasks.people.reporting import (
     publish_decided,
     publish_findings,
     publish_report,
-    publish_restored,
-    publish_undone,
-    undo_run,
 )
 from tasks.people.review import apply_verdicts
 from tasks.runtime.engine import flow
@@ -93,52 +89,6 @@ async def review(
     decider, note, verdicts = await answered(questions, person, timeout_hours)
     done = apply_verdicts(run, verdicts, decider, note)
     return await publish_decided(run, questions, verdicts, done, decider.name)
-
-
-# Undo: everything that a run changed is taken back.
-
-
-@flow("undo", tries=ONCE)
-async def undo(
-    run: str = "",
-    namespace: str = "default",
-    store: str = "./memory",
-    cascade: bool = False,
-    now: datetime | None = None,
-    dry_run: bool = False,
-) -> dict[str, Any]:
-    """Take back everything that a run changed, also long ago. Refused where later runs rest on it; they are named.
-
-    Args:
-        run: The id of the run, or its beginning, as `slowwave runs` and the page of the run show it.
-        cascade: Also take back later runs that rest on it.
-    """
-    mine = existing_run("undo", store, namespace, now)
-    report = undo_run(mine, run, cascade=cascade, dry_run=dry_run)
-    return await publish_undone(mine, report, dry_run=dry_run)
-
-
-# Restore: archived facts come back.
-
-
-@flow("restore", tries=ONCE)
-async def restore(
-    facts: tuple[str, ...] = (),
-    run: str = "",
-    namespace: str = "default",
-    store: str = "./memory",
-    now: datetime | None = None,
-    dry_run: bool = False,
-) -> dict[str, Any]:
-    """Bring archived facts back: these, or all that a run archived. Facts that were replaced meanwhile stay archived.
-
-    Args:
-        facts: Their ids, or the beginnings of them, as `slowwave archived` shows them.
-        run: Instead of facts: the id of the run that archived them, such as a night.
-    """
-    mine = existing_run("restore", store, namespace, now)
-    restored = bring_back(mine, facts, run or None, dry_run=dry_run)
-    return await publish_restored(mine, restored, dry_run=dry_run)
 
 
 # Doctor: whether a namespace is as it should be.

@@ -182,28 +182,6 @@ def approval(at: Studio) -> None:
     at.picture("review-decided", ARTIFACT)
 
 
-def undo(at: Studio) -> None:
-    """The form for the review, and what was taken back."""
-    asked = {"run": newest("review")}
-    found = call(at.setup, "/deployments/name/undo/undo")
-    filled = quote(json.dumps({**found["parameters"], **asked}))
-    at.show(f"/deployments/deployment/{found['id']}/run?parameters={filled}", "cascade")
-    at.picture("undo-form", 872)
-    run = at.run("undo", "back to before", **asked)
-    at.until(run, "Completed")
-    at.show(f"/artifacts/artifact/{at.artifact(run, 'undo-summary')}", "Took back")
-    at.picture("undo-summary", ARTIFACT)
-
-
-def restore(at: Studio) -> None:
-    """What comes back of the facts that a person archived."""
-    slowwave("retire", PERSON, *facts_that_say("vegetarian", "wanted to show"))
-    run = at.run("restore", "facts come back", run=newest("retire"))
-    at.until(run, "Completed")
-    at.show(f"/artifacts/artifact/{at.artifact(run, 'restore-summary')}", "Restored")
-    at.picture("restore-summary", ARTIFACT)
-
-
 def newest(flow: str) -> str:
     """The id of the newest run of a flow in the store."""
     listed = json.loads(slowwave("runs", "--json"))["runs"]
@@ -219,7 +197,7 @@ def facts_that_say(*words: str) -> list[str]:
 def main() -> None:
     """All pictures; each scene goes on from the one before."""
     with studio() as at:
-        for scene in (backfill, approval, undo, restore):
+        for scene in (backfill, approval):
             scene(at)
 
 

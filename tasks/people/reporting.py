@@ -1,4 +1,4 @@
-"""What flows of oversight show and ask in the Prefect UI: the report, findings, undo, restore, the form of a review.
+"""What flows of oversight show and ask in the Prefect UI: the report, findings, the form of a review.
 
 Stored text is text on pages and in forms, never Markdown.
 """
@@ -17,7 +17,7 @@ from recall.history import run_to_undo
 from recall.overview import UNDID
 from recall.proposals import summary_of
 from recall.report import consolidation_report
-from slowwave.common.errors import Damaged, UnusableInput
+from slowwave.common.errors import Damaged
 from slowwave.common.settings import ReportSettings
 from slowwave.review.proposals import Person, ProposalQuestion, ReviewDecision
 from slowwave.review.report import counts, sections, verdict
@@ -101,10 +101,7 @@ async def publish_findings(run: Run, found: Mapping[str, Any]) -> None:
         raise Damaged(sentence, f"Look with `slowwave doctor {place}`, mend with --repair.")
 
 
-# Undo and restore: what they did, on the page of their run.
-
-
-SHOWN_FACTS = 100
+# Undo and restore, for the command line and the page in the browser.
 
 
 def take_back(
@@ -121,38 +118,6 @@ def take_back(
     return undoing.undo(store, meant, run.id, run.now, cascade=cascade, dry_run=dry_run, only=only, record=record)
 
 
-@task("take a run back")
-def undo_run(run: Run, name: str, *, cascade: bool, dry_run: bool) -> undoing.UndoReport:
-    """Take back the run of this id, or whose id begins so; raises where later runs rest on it, unless `cascade`."""
-    if not name:
-        raise UnusableInput("No run is named.", "Give the id of a run: `slowwave runs` and the pages of runs show it.")
-    return take_back(run, name, cascade=cascade, dry_run=dry_run)
-
-
-async def publish_undone(run: Run, report: undoing.UndoReport, *, dry_run: bool) -> dict[str, Any]:
-    """Show what was taken back on the run's page; returns the same as plain data."""
-    verb = "Would take back" if dry_run else "Took back"
-    lines = [f"# {verb} {len(report.runs)} run{'s' if len(report.runs) != 1 else ''}", ""]
-    lines += [*(f"- {plain_text(each)}" for each in report.runs), ""]
-    lines += markdown_table(("table", "rows put back", "rows removed"), report.rows)
-    await show_page(lines, "undo-summary", "What was taken back")
-    return {**asdict(report), "run": run.id, "dry_run": dry_run}
-
-
-async def publish_restored(run: Run, restored: Restored, *, dry_run: bool) -> dict[str, Any]:
-    """Show what came back on the run's page; returns the same as plain data."""
-    verb = "Would restore" if dry_run else "Restored"
-    lines = [f"# {verb} {len(restored.facts)} facts", ""]
-    lines += markdown_table(("fact", "id"), _shown([(text, fact) for fact, text in restored.facts]))
-    if restored.refused:
-        lines += ["## Not restored", ""]
-        lines += markdown_table(("fact", "reason"), _shown([(text, reason) for _, text, reason in restored.refused]))
-    if restored.facts and not dry_run:
-        lines += [f"Take it back: `slowwave undo {run.id} --store {run.store} --namespace {run.namespace}`."]
-    await show_page(lines, "restore-summary", "Which facts came back")
-    return restored_document(run, restored, dry_run)
-
-
 def restored_document(run: Run, restored: Restored, dry_run: bool) -> dict[str, Any]:
     """The contract of `restore --json`."""
     return {
@@ -161,11 +126,6 @@ def restored_document(run: Run, restored: Restored, dry_run: bool) -> dict[str, 
         "restored": [{"id": fact, "statement": text} for fact, text in restored.facts],
         "refused": [{"id": fact, "statement": text, "reason": reason} for fact, text, reason in restored.refused],
     }
-
-
-def _shown(rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    more = [(f"… and {len(rows) - SHOWN_FACTS} more", "")] if len(rows) > SHOWN_FACTS else []
-    return [*rows[:SHOWN_FACTS], *more]
 
 
 # The form of a review: built from what waits, and read again when it is filled in.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,6 @@ from stores import fact as any_fact
 from stores import observation, remembered
 from talk import assert_same, contents, rows
 
-from flows.oversight import restore as restore_flow
-from flows.oversight import undo as undo_flow
 from inference.embedding import open_embedder
 from recall.history import archived
 from slowwave.common import frames
@@ -30,10 +27,11 @@ from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle.restore import plan_restoration
 from storage.doctor import examine
 from storage.store import Store
-from storage.undo import undo
+from storage.undo import UndoReport, undo
 from tasks.entities.retirement import Restored, restore
 from tasks.nightly.scoring_and_pruning import prune, score
 from tasks.people.observations import retire
+from tasks.people.reporting import restored_document, take_back
 from tasks.runtime.runs import Run, existing_run
 
 Row = dict[str, Any]
@@ -271,17 +269,22 @@ def statuses(memory: Path) -> list[str]:
     return rows(memory, "facts")["status"].to_list()
 
 
-def done(coroutine: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-    return asyncio.run(coroutine)
+def take(memory: Path, run: str, *, dry_run: bool = False) -> UndoReport:
+    return take_back(existing_run("undo", str(memory), "default"), run, cascade=False, dry_run=dry_run)
+
+
+def back(memory: Path, *facts: str, of_run: str | None = None, dry_run: bool = False) -> dict[str, Any]:
+    run = existing_run("restore", str(memory), "default")
+    return restored_document(run, restore(run, facts, of_run, dry_run=dry_run), dry_run)
 
 
 def test_an_undo_tried_dry_changes_nothing_and_then_the_beginning_of_an_id_is_enough(memory: Path) -> None:
     before, run = contents(memory), retired(memory)
     after = contents(memory)
-    looked = done(undo_flow(run, store=str(memory), dry_run=True))
-    assert (looked["runs"], looked["put_back"]["facts"], looked["dry_run"]) == ((run,), 2, True)
+    looked = take(memory, run, dry_run=True)
+    assert (looked.runs, looked.put_back["facts"]) == ((run,), 2)
     assert_same(contents(memory), after)
-    assert done(undo_flow(run[:-2], store=str(memory)))["runs"] == (run,)
+    assert take(memory, run[:-2]).runs == (run,)
     assert_same(contents(memory), before)
 
 
@@ -291,12 +294,12 @@ def test_an_undo_tried_dry_changes_nothing_and_then_the_beginning_of_an_id_is_en
 @pytest.mark.proof
 def test_a_restore_brings_back_facts_or_all_that_a_run_archived_and_can_be_taken_back(memory: Path) -> None:
     run = retired(memory)
-    looked = done(restore_flow(run=run, store=str(memory), dry_run=True))
+    looked = back(memory, of_run=run, dry_run=True)
     assert (looked["run"], len(looked["restored"]), statuses(memory)) == (None, 2, ["archived", "archived"])
-    first = done(restore_flow(IDS[:1], store=str(memory)))
+    first = back(memory, *IDS[:1])
     assert first["restored"] == [{"id": IDS[0], "statement": SAID[0]}]
     assert statuses(memory) == ["active", "archived"]
-    second = done(restore_flow(run=run, store=str(memory)))
+    second = back(memory, of_run=run)
     assert [each["id"] for each in second["restored"]] == [IDS[1]]
-    assert done(undo_flow(second["run"], store=str(memory)))["runs"] == (second["run"],)
+    assert take(memory, second["run"]).runs == (second["run"],)
     assert statuses(memory) == ["active", "archived"]
