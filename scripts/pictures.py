@@ -182,12 +182,6 @@ def approval(at: Studio) -> None:
     at.picture("review-decided", ARTIFACT)
 
 
-def newest(flow: str) -> str:
-    """The id of the newest run of a flow in the store."""
-    listed = json.loads(slowwave("runs", "--json"))["runs"]
-    return next(str(each["id"]) for each in listed if each["flow"] == flow)
-
-
 def facts_that_say(*words: str) -> list[str]:
     """The ids of the facts about the person whose statements have one of these."""
     facts = json.loads(slowwave("facts", PERSON, "--json"))["facts"]

@@ -12,7 +12,7 @@
 - `mutual_exclusion`: which facts exclude each other?
 - `conflicts`: which of two facts that do not fit ends the other, and which stay as a possible contradiction?
 - `revision_state`: how is a fact closed, and by which facts may it be?
-- `supersession`: what ends a fact, and what becomes doubtful with it?
+- `supersession`: what ends a fact?
 - `application`: which candidates become facts? It calls most of the above.
 
 Facts also end by verdicts of a model about pairs of facts: `slowwave/facts/deduplication/reconciliation_plan`.
