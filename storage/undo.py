@@ -93,16 +93,16 @@ class Eras:
         if turns.is_empty():
             return set()
         later = self._commits.filter(pl.col("sequence") > turns["sequence"][0])
-        later_runs = {*later["run_id"]}
-        found = set()
-        for run, kind, before, undoes in later.select("run_id", "kind", "before", "undoes").iter_rows():
-            if kind in _LASTING or run in undone or run in runs or not _names_vectors(before):
-                continue
-            if kind == "migrate":
-                raise UndoRefused("Tables got new columns since.", "Use `slowwave reembed` with the earlier model.")
-            if not undoes or not later_runs.issuperset(undoes):
-                found.add(str(run))
-        return found
+        wrote = later.filter(
+            ~pl.col("kind").is_in(_LASTING),
+            ~pl.col("run_id").is_in([*runs, *undone]),
+            pl.col("before").map_elements(_names_vectors, pl.Boolean),
+        )
+        if "migrate" in wrote["kind"]:
+            raise UndoRefused("Tables got new columns since.", "Use `slowwave reembed` with the earlier model.")
+        is_nothing_left = {*later["run_id"]}.issuperset
+        rows = wrote.select("run_id", "undoes").iter_rows()
+        return {run for run, undoes in rows if not undoes or not is_nothing_left(undoes)}
 
 
 def _names_vectors(before: str) -> bool:
