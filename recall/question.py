@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave.common.entrenchment import ENDS, is_kept
 from slowwave.common.lexicon.statement_words import may_tell_when
-from slowwave.common.validity import MAX_CHAIN, Moment, has_ended, has_ended_sql, time_sql
+from slowwave.common.validity import ENDS, MAX_CHAIN, Moment, has_ended, has_ended_sql, is_kept, time_sql
 from storage.residents import Condition, MatchedRows
 from storage.rows import quoted
 from storage.warm import Tables, found_in

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from slowwave.common.entrenchment import ENDS
+from slowwave.common.validity import ENDS
 
 from .changes import FACT_TABLES
 from .rows import quoted

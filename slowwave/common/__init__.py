@@ -18,8 +18,8 @@ Words
 
 Time and standing
 - `timestamps`: points in time, as files and commands write them
-- `validity`: when a fact holds and when it was believed, as a condition of frames and as the same condition of tables
-- `entrenchment`: who stands behind a fact, and which facts nothing automatic may end
+- `validity`: when a fact holds and when it was believed, as a condition of frames and as the same condition of tables;
+  who stands behind it, and which facts nothing automatic may end
 
 The package itself
 - `installation`: where the other packages are, in a checkout or in the wheel

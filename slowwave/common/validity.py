@@ -1,4 +1,4 @@
-"""When a fact holds: live now, valid at a time, believed at a time, and which status may follow which (§6.3).
+"""When a fact holds (live now, valid or believed at a time), which status may follow (§6.3), who stands behind it.
 
 Each condition exists twice, as a polars expression and as the SQL text of a store's filter; both say the same.
 `Moment` puts them together for a question about any time.
@@ -6,7 +6,7 @@ Each condition exists twice, as a polars expression and as the SQL text of a sto
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -165,7 +165,7 @@ def is_out_of_order(said_at: datetime, head_said_at: datetime) -> bool:
 # The moment a question is about: now, a time in the world, a time in the store's own life, or both (§6.3).
 
 
-ENDS: frames.Schema = {
+END_CHANGES: frames.Schema = {
     "id": frames.TEXT,
     "end_known_at": frames.TIME,
     "end_before": frames.TIME,
@@ -234,7 +234,7 @@ def as_known(rows: pl.DataFrame, t: datetime, ends: pl.DataFrame | None = None) 
     - Not there yet: what was created later; candidates and rejected ones never were.
     - Retired later (`expired_at` > t): active, with no replacement and no reason.
     - Its end set or moved later: it has the end it had, and the replacement, if that was another one. The first change
-      after `t` in `ends` (ENDS) says which.
+      after `t` in `ends` (END_CHANGES) says which.
     - Retired later, and `ends` has no row of it: its end is unknown again, if the retirement set it. A superseded
       fact ends where its replacement begins, or later; an end before that was known already. The end of a retracted
       fact came with the retraction. Redundant and archived ones keep what they had.
@@ -260,11 +260,11 @@ def as_known(rows: pl.DataFrame, t: datetime, ends: pl.DataFrame | None = None) 
 
 
 def _changed_first(ends: pl.DataFrame | None, t: datetime) -> pl.DataFrame:
-    """ENDS of the first change of each fact after `t`, nulls where there is none; `had_end`: one was known by `t`.
+    """The first of END_CHANGES of each fact after `t`, nulls where there is none; `had_end`: one was known by `t`.
 
     Of changes at one moment the first is the one that found no end, else the latest: ends only move earlier.
     """
-    known = frames.conform(frames.empty(ENDS) if ends is None else ends, ENDS)
+    known = frames.conform(frames.empty(END_CHANGES) if ends is None else ends, END_CHANGES)
     is_by_then = pl.col("end_known_at") <= t
     first = known.filter(~is_by_then).sort("end_known_at", "end_before", descending=[False, True])
     by_then = known.filter(is_by_then).select("id", had_end=True).unique("id")
@@ -322,3 +322,57 @@ def _nearest(start: str, forward: dict[str, set[str]], back: dict[str, set[str]]
         ring = sorted({other for name in ring for other in forward[name] | back[name]}.difference(near))
         near += ring
     return near
+
+
+# Entrenchment: who stands behind a fact, weakest first, and which facts nothing automatic may retire (S1-22).
+
+
+RANKS: Mapping[str, int] = {"system_inferred": 0, "user_stated": 1, "user_axiom": 2}
+AXIOM = RANKS["user_axiom"]
+_BY_RANK = {rank: name for name, rank in RANKS.items()}
+
+
+def rank_of(entrenchment: str | None) -> int:
+    """0 inferred or unknown, 1 stated, 2 axiom."""
+    return RANKS.get(entrenchment or "", 0)
+
+
+def entrenchment_rank(column: str) -> pl.Expr:
+    """`rank_of` a column."""
+    return pl.col(column).replace_strict(RANKS, default=0, return_dtype=pl.Int8)
+
+
+def entrenchment_named(rank: str) -> pl.Expr:
+    """The entrenchment of each rank in a column; null where it is none."""
+    return pl.col(rank).replace_strict(_BY_RANK, default=None, return_dtype=pl.String)
+
+
+KEPT_KINDS = ("structural", "similarity")
+KEPT_RANK = "user_axiom"
+ENDS = ("subject_id", "object_id", "owner_entity_id")
+"""Where a fact names entities."""
+
+
+def not_kept_sql() -> str:
+    """The SQL condition of facts that nothing of their own keeps: not pinned, no axiom, no structure.
+
+    It is `~is_kept()`; facts about pinned entities, which `is_kept(pinned)` keeps too, meet it.
+    """
+    kinds = ", ".join(f"'{kind}'" for kind in KEPT_KINDS)
+    return (
+        "(pinned IS NULL OR NOT pinned)"
+        f" AND (entrenchment IS NULL OR entrenchment <> '{KEPT_RANK}')"
+        f" AND (kind IS NULL OR kind NOT IN ({kinds}))"
+    )
+
+
+def is_kept(pinned: Collection[str] = ()) -> pl.Expr:
+    """Facts that nothing automatic may hide or retire: pinned facts, axioms, structure, facts about `pinned` entities.
+
+    Needs the ends of a fact only where there are pinned entities.
+    """
+    kept = pl.col("pinned").fill_null(False) | (pl.col("entrenchment") == KEPT_RANK).fill_null(False)
+    kept |= pl.col("kind").is_in(KEPT_KINDS).fill_null(False)
+    for end in ENDS if pinned else ():
+        kept |= pl.col(end).is_in(list(pinned)).fill_null(False)
+    return kept

@@ -16,10 +16,9 @@ import polars as pl
 
 from slowwave.common import frames
 from slowwave.common.decisions import decision, decision_frame
-from slowwave.common.entrenchment import ENDS
 from slowwave.common.run_counts import RunCount
 from slowwave.common.text import cut_bytes, digest, normalise_name, row_id
-from slowwave.common.validity import MAX_CHAIN, is_live
+from slowwave.common.validity import ENDS, MAX_CHAIN, is_live
 from slowwave.entities.mentions import MAX_SUMMARY_BYTES, embed_texts
 from slowwave.facts.revision.conflicts import KIND, flag_doubts
 from slowwave.facts.revision.mutual_exclusion import MutualExclusion, names_of

@@ -18,10 +18,9 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.common.entrenchment import is_kept
 from slowwave.common.errors import RecallFell
 from slowwave.common.settings import GateSettings, StewardSettings
-from slowwave.common.validity import is_live, successors
+from slowwave.common.validity import is_kept, is_live, successors
 from slowwave.common.words import stems
 
 from .usage_scores import score_facts

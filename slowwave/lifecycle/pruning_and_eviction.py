@@ -17,9 +17,8 @@ import polars as pl
 
 from slowwave.common import frames
 from slowwave.common.decisions import decision, decision_frame, each_decided
-from slowwave.common.entrenchment import ENDS, KEPT_KINDS, is_kept, not_kept_sql
 from slowwave.common.settings import StewardSettings
-from slowwave.common.validity import is_live, live_sql, time_sql
+from slowwave.common.validity import ENDS, KEPT_KINDS, is_kept, is_live, live_sql, not_kept_sql, time_sql
 from slowwave.facts.deduplication.observations import cleared
 from slowwave.lifecycle.usage_scores import age_days, half_life_days, score_facts, with_use
 

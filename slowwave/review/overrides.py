@@ -14,9 +14,9 @@ from datetime import datetime
 import polars as pl
 
 from slowwave.common.decisions import Row, decision_frame
-from slowwave.common.entrenchment import rank_of
 from slowwave.common.settings import ReviseSettings
 from slowwave.common.timestamps import in_utc
+from slowwave.common.validity import rank_of
 from slowwave.facts.revision.application import (
     Surroundings,
     changed_facts,

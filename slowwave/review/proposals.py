@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 
 from slowwave.common.comparison.similarity import connected
-from slowwave.common.entrenchment import RANKS, entrenchment_rank
 from slowwave.common.settings import ApprovalSettings
 from slowwave.common.text import readable
+from slowwave.common.validity import RANKS, entrenchment_rank
 from slowwave.reading.filters.redaction import redact_all
 
 Waits = Literal["all", "risky"]

@@ -10,11 +10,10 @@ import polars as pl
 
 from recall.entities import exact_row
 from slowwave.common import frames
-from slowwave.common.entrenchment import ENDS
 from slowwave.common.errors import Refused
 from slowwave.common.run_counts import RunCount
 from slowwave.common.text import normalise_name
-from slowwave.common.validity import is_live, live_sql
+from slowwave.common.validity import ENDS, is_live, live_sql
 from slowwave.lifecycle.entity_merges import (
     EntityMerge,
     MergeContext,

@@ -14,11 +14,10 @@ import polars as pl
 
 from recall.history import fact_named
 from slowwave.common import frames
-from slowwave.common.entrenchment import ENDS
 from slowwave.common.errors import Refused, UnknownName, UnusableInput
 from slowwave.common.records import REDUNDANT
 from slowwave.common.run_counts import RunCount
-from slowwave.common.validity import live_sql
+from slowwave.common.validity import ENDS, live_sql
 from slowwave.entities.entity_resolution import revived
 from slowwave.facts.deduplication.observations import MARKS, stale_flags
 from slowwave.facts.revision.mutual_exclusion import single_valued

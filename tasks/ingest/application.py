@@ -12,10 +12,10 @@ import polars as pl
 from inference.language import has_reader
 from inference.providers import choose
 from slowwave.common import frames
-from slowwave.common.entrenchment import ENDS
 from slowwave.common.records import Usage
 from slowwave.common.settings import EvaluateSettings, IngestSettings, ReviseSettings, SleepSettings
 from slowwave.common.text import row_id
+from slowwave.common.validity import ENDS
 from slowwave.facts.revision.application import ApplicationPlan, plan_application
 from slowwave.facts.revision.candidates import DIRECTIVES
 from slowwave.facts.revision.evaluation import EvaluationPlan, evaluate

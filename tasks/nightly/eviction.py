@@ -15,10 +15,9 @@ import polars as pl
 
 from recall.proposals import texts_of
 from slowwave.common.decisions import decision, decision_frame
-from slowwave.common.entrenchment import ENDS
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import DecaySettings
-from slowwave.common.validity import live_sql, time_sql
+from slowwave.common.validity import ENDS, live_sql, time_sql
 from slowwave.facts.revision.conflicts import KIND
 from slowwave.facts.revision.pending_beliefs import crowded_out, eviction_rows
 from slowwave.lifecycle import pruning_and_eviction as eviction

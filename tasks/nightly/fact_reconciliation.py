@@ -21,11 +21,10 @@ from inference.language import Language
 from prompts.rendering import prompt_version, render_pairs
 from prompts.responses import PairVerdict, Reconciliation
 from slowwave.common.comparison.similarity import resolve_cosine_of
-from slowwave.common.entrenchment import AXIOM, rank_of
 from slowwave.common.records import PairFact, PairQuestion
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import MergeSettings
-from slowwave.common.validity import is_live, live_sql, time_sql
+from slowwave.common.validity import AXIOM, is_live, live_sql, rank_of, time_sql
 from slowwave.facts.deduplication.duplicates import (
     KINDS,
     TOPICS,

@@ -15,11 +15,10 @@ import polars as pl
 from inference.language import Language
 from prompts.rendering import prompt_version
 from slowwave.common import frames
-from slowwave.common.entrenchment import ENDS, not_kept_sql
 from slowwave.common.records import REDUNDANT
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import DecaySettings, MergeSettings, RecallSettings, StewardSettings, UseSettings
-from slowwave.common.validity import live_sql
+from slowwave.common.validity import ENDS, live_sql, not_kept_sql
 from slowwave.facts.deduplication.duplicates import by_use
 from slowwave.facts.deduplication.pairs_for_a_model import uses_pairs
 from slowwave.facts.deduplication.reconciliation_plan import ReconciliationPlan

@@ -19,7 +19,7 @@ from flows.maintenance import consolidate
 from slowwave.common import frames
 from slowwave.common.settings import ConsolidateSettings, RecallSettings
 from slowwave.common.text import statement_hash
-from slowwave.common.validity import ENDS, MAX_CHAIN, Moment, as_known, is_live, oldest_first, valid_facts
+from slowwave.common.validity import END_CHANGES, MAX_CHAIN, Moment, as_known, is_live, oldest_first, valid_facts
 from slowwave.facts.deduplication.merged_facts import CONSOLIDATED, DEDUP
 from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
@@ -206,7 +206,7 @@ def test_the_store_is_seen_as_it_was_on_every_day_of_its_life(made: tuple[list[p
     states, ends = made
     columns = ["id", "status", "valid_to", "expired_at", "replaced_by"]
     for now, state in enumerate(states, 1):
-        then = as_known(states[-1], day(now) + timedelta(hours=1), pl.DataFrame(ends, schema=dict(ENDS)))
+        then = as_known(states[-1], day(now) + timedelta(hours=1), pl.DataFrame(ends, schema=dict(END_CHANGES)))
         assert then.select(columns).rows() == state.select(columns).rows()
 
 
@@ -216,7 +216,7 @@ def test_the_store_is_seen_as_it_was_on_every_day_of_its_life(made: tuple[list[p
 def test_what_is_known_today_is_what_holds_today(made: tuple[list[pl.DataFrame], list[Row]]) -> None:
     states, ends = made
     now = day(40)
-    known = Moment(now, known_as_of=now).facts(states[-1], pl.DataFrame(ends, schema=dict(ENDS)))
+    known = Moment(now, known_as_of=now).facts(states[-1], pl.DataFrame(ends, schema=dict(END_CHANGES)))
     assert known["id"].to_list() == states[-1].filter(is_live(now))["id"].to_list()
     assert known["id"].to_list() == Moment(now).facts(states[-1])["id"].to_list()
 

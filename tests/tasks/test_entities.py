@@ -16,11 +16,10 @@ from talk import NOW, START, assert_same, contents, learn, rows, said, written
 from inference.embedding import open_embedder
 from recall.entities import exact_row
 from slowwave.common import frames
-from slowwave.common.entrenchment import ENDS
 from slowwave.common.errors import Refused, UnknownName, UnusableInput
 from slowwave.common.settings import DEFAULT_EMBEDDER, ResolveSettings
 from slowwave.common.text import as_json, row_id
-from slowwave.common.validity import live_sql
+from slowwave.common.validity import ENDS, live_sql
 from slowwave.entities.entity_resolution import COSINES, finish, plan_resolution
 from slowwave.entities.mentions import embed_texts, mentions_in, new_id
 from slowwave.facts.revision.pending_beliefs import belief_ids, noisy_or

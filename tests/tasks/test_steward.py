@@ -18,8 +18,8 @@ from talk import assert_same, contents, dying, overtaken, rows
 
 from inference.embedding import open_embedder
 from slowwave.common import frames
-from slowwave.common.entrenchment import KEPT_KINDS
 from slowwave.common.settings import RecallSettings, StewardSettings
+from slowwave.common.validity import KEPT_KINDS
 from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle.pruning_and_eviction import plan_prune
 from slowwave.lifecycle.usage_scores import USE, half_life_days, score_facts, worth_days

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave.common.entrenchment import AXIOM, entrenchment_rank
 from slowwave.common.lexicon.statement_words import (
     AMBIGUOUS_CALENDAR,
     FUNCTION_WORDS,
@@ -27,6 +26,7 @@ from slowwave.common.lexicon.statement_words import (
     UNITS,
     WEEKDAYS,
 )
+from slowwave.common.validity import AXIOM, entrenchment_rank
 from slowwave.common.words import without_ending
 
 # Readers of marks: negations, amounts, times, persons, names, owners, words (§6.2 G1, G2). A reader takes a series of

@@ -23,9 +23,9 @@ from slowwave.common.comparison.guards import (
     straight,
 )
 from slowwave.common.comparison.similarity import Vectors, close_pairs, cosines, word_overlap
-from slowwave.common.entrenchment import entrenchment_rank
 from slowwave.common.frames import beside
 from slowwave.common.settings import MergeSettings, StewardSettings
+from slowwave.common.validity import entrenchment_rank
 from slowwave.common.words import content_stems
 from slowwave.facts.revision.repetition import with_keys
 

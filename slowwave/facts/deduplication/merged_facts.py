@@ -12,9 +12,8 @@ from datetime import datetime
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.entrenchment import entrenchment_named, entrenchment_rank
 from slowwave.common.records import CONSOLIDATED, DEDUP
-from slowwave.common.validity import check_transition, successors
+from slowwave.common.validity import check_transition, entrenchment_named, entrenchment_rank, successors
 from slowwave.facts.aspects import SLUGS
 from slowwave.facts.revision.search_terms import joined_words
 

@@ -25,9 +25,8 @@ from rapidfuzz.distance import Levenshtein
 from slowwave.common import frames
 from slowwave.common.comparison.guards import guards_pass
 from slowwave.common.comparison.similarity import word_overlap
-from slowwave.common.entrenchment import entrenchment_rank
 from slowwave.common.settings import ReviseSettings
-from slowwave.common.validity import is_out_of_order
+from slowwave.common.validity import entrenchment_rank, is_out_of_order
 
 from .mutual_exclusion import MutualExclusion, is_lasting
 from .repetition import OPTIONS

@@ -13,9 +13,9 @@ import polars as pl
 from slowwave.common import frames
 from slowwave.common.comparison.guards import guards_pass, is_time_bound, polarity, quantities
 from slowwave.common.comparison.similarity import SimilarityThresholds, contained_pairs, word_overlap
-from slowwave.common.entrenchment import entrenchment_named, entrenchment_rank
 from slowwave.common.settings import EvaluateSettings
 from slowwave.common.text import normalise_name, row_id
+from slowwave.common.validity import entrenchment_named, entrenchment_rank
 
 from .search_terms import joined_words
 

@@ -16,9 +16,8 @@ import polars as pl
 
 from slowwave.common import frames
 from slowwave.common.decisions import Row, decision
-from slowwave.common.entrenchment import rank_of
 from slowwave.common.text import row_id
-from slowwave.common.validity import MAX_CHAIN, check_transition, successors
+from slowwave.common.validity import MAX_CHAIN, check_transition, rank_of, successors
 
 CHANGES = {
     "id": pl.String(),
