@@ -302,8 +302,9 @@ def _written(steps: Sequence[RowStep] | None, columns: Sequence[str]) -> list[di
 
 def _indexed(entities: pl.DataFrame, aliases: pl.DataFrame) -> NameIndexes:
     every = index_names(entities, aliases)
-    whole = entities.filter(pl.col("parent_entity_id").is_null())
-    return NameIndexes(every, every if len(whole) == len(entities) else index_names(whole, aliases))
+    if entities["parent_entity_id"].null_count() == len(entities):
+        return NameIndexes(every, every)
+    return NameIndexes(every, index_names(entities.filter(pl.col("parent_entity_id").is_null()), aliases))
 
 
 def _key(versions: Mapping[str, int]) -> tuple[int, ...]:

@@ -145,7 +145,9 @@ class Graphs:
         if land is None or facts is None:
             return None
         written, ids = facts
-        rows = written.filter(_ties(), pl.col("status") == "active", pl.col("expired_at").is_null())
+        rows = pl.DataFrame([row for row in written if row["object_id"] or row["mentions"]], schema=_NO_FACTS)
+        if len(rows):
+            rows = rows.filter(_ties(), pl.col("status") == "active", pl.col("expired_at").is_null())
         if len(rows) or not land.tied.isdisjoint(ids):
             land = await _with_facts(tables, land, rows, ids, moment.now)
         if land is not None:
@@ -182,7 +184,7 @@ def _with_entities(land: Landscape, changes: Sequence[Change]) -> Landscape | No
 _STANDING = ("id", "merged_into", "status", "created_at", "updated_at")
 
 
-def _newest(changes: Sequence[Change]) -> tuple[pl.DataFrame, set[str]] | None:
+def _newest(changes: Sequence[Change]) -> tuple[list[dict[str, Any]], set[str]] | None:
     """The facts that changes left as they wrote them last, and the ids of all that were written or are gone."""
     rows, ids = dict[str, Any](), set[str]()
     for change in changes:
@@ -194,7 +196,7 @@ def _newest(changes: Sequence[Change]) -> tuple[pl.DataFrame, set[str]] | None:
             return None
         rows = {id_: row for id_, row in rows.items() if id_ not in written} | written
         ids |= {*written}
-    return pl.DataFrame([row for row in rows.values() if row is not None], schema=_NO_FACTS), ids
+    return [row for row in rows.values() if row is not None], ids
 
 
 async def _with_facts(

@@ -127,7 +127,10 @@ class Part:
 
     @cached_property
     def _rows(self) -> list[Row]:
-        return self.columns.rows(np.arange(len(self)))
+        if self.frame is None:
+            return self.columns.rows(np.arange(len(self)))
+        names = [name for name, _ in self.columns.items()]
+        return [dict(zip(names, row, strict=True)) for row in frames.rows_of(self.frame, *names)]
 
     def meeting(self, where: Condition) -> tuple[Mask, Penalties]:
         """A mask of the rows that meet a condition, and penalties for all other rows and for rows without a vector."""
@@ -147,8 +150,8 @@ class Part:
     def _by(self, key: Key) -> tuple[Offsets, Offsets]:
         """The hashes of a key, sorted, and the place of each: a tenth of the memory of a dict."""
         if key not in self._keys:
-            frame = self.columns.frame([key] if isinstance(key, str) else key)
-            values: Iterable[Hashable] = frame[key] if isinstance(key, str) else frame.iter_rows()
+            columns = (self.columns[name].whole() for name in ([key] if isinstance(key, str) else key))
+            values: Iterable[Hashable] = next(columns) if isinstance(key, str) else zip(*columns, strict=True)
             hashes = np.fromiter(map(hash, values), np.int64, len(self))
             order = np.argsort(hashes, kind="stable")
             self._keys[key] = hashes[order], order
