@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import RenderableType
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 # Proposals in a terminal: the list, one with its changes, and the result of decisions.
 
 
-Cells = Sequence[Sequence[Any]]
 LINES, RESTS = 40, 10
-"""How much is shown unless all rows are asked for: lines of what changes, and what it rests on."""
+"""How much is shown: lines of what changes, and of what it rests on."""
 
 
 def risk_tier(proposal: Proposal) -> str:
@@ -54,8 +53,8 @@ def list_lines(proposals: Sequence[Proposal], total: int, state: str | None) -> 
     return table(f"{total} {noun} {what}", columns, rows, caption)
 
 
-def proposal_lines(story: ProposalStory, rows: bool = False) -> Iterator[RenderableType]:
-    """One proposal: in words, or with all rows."""
+def proposal_lines(story: ProposalStory) -> Iterator[RenderableType]:
+    """One proposal in words."""
     one = story.proposal
     yield Text(one.title, style="bold")
     facts = [
@@ -67,22 +66,14 @@ def proposal_lines(story: ProposalStory, rows: bool = False) -> Iterator[Rendera
     ]  # fmt: skip
     yield table("", ("", ""), [row for row in facts if row[1]])
     yield Text("What it would change", style="bold")
-    lines = story.diff if rows else story.summary
-    yield from map(_inside, lines if rows else lines[:LINES])
-    if not rows:
-        hidden = f"… and {len(lines) - LINES} more. " if len(lines) > LINES else ""
-        yield f"{hidden}Row by row: slowwave review show {short_id(one.id)} --rows"
-    is_split = any(name for name, _ in story.observations)
-    if story.observations and (rows or not (is_split or len(story.observations) > LINES)):
-        asked = [(name, each.statement, short_id(each.id)) for name, each in story.observations]
-        columns = ("new entity", "observation", "id")  # the first is empty, and left out, where nothing is split
-        yield table("The request", columns, asked)
+    yield from map(_inside, _shortened(story.summary, LINES))
     if story.rests_on:
-        premises = [(m.statement, short_id(m.id)) for m in story.rests_on]
-        yield _shortened("What it rests on", ("fact", "id"), premises, RESTS, rows)
+        yield Text("What it rests on", style="bold")
+        yield from map(_inside, _shortened([f"{m.statement} ({short_id(m.id)})" for m in story.rests_on]))
     if story.evidence:
-        quotes = [(each.occurred_at, each.message_id, each.quote) for each in story.evidence]
-        yield _shortened("Who said it", ("when", "message", "words"), quotes, RESTS, rows)
+        yield Text("Who said it", style="bold")
+        said = [f"{shown(each.occurred_at)} {each.message_id}: {each.quote}" for each in story.evidence]
+        yield from map(_inside, _shortened(said))
     if one.state == "pending":
         yield from _way_on(story)
 
@@ -91,10 +82,10 @@ def _inside(line: str) -> RenderableType:
     return Padding(Text(line), (0, 0, 0, 2), expand=False)
 
 
-def _shortened(title: str, columns: Sequence[str], cells: Cells, limit: int, every: bool) -> RenderableType:
-    """A table of the first rows, or of all."""
-    hidden = 0 if every else max(len(cells) - limit, 0)
-    return table(title, columns, cells[: len(cells) - hidden], f"… and {hidden} more: --rows" if hidden else "")
+def _shortened(lines: Sequence[str], limit: int = RESTS) -> list[str]:
+    """The first lines, and how many more there are."""
+    hidden = len(lines) - limit
+    return [*lines[:limit], *([f"… and {hidden} more: --json"] if hidden > 0 else [])]
 
 
 def _way_on(story: ProposalStory) -> Iterator[RenderableType]:
@@ -105,9 +96,7 @@ def _way_on(story: ProposalStory) -> Iterator[RenderableType]:
         yield f"Decide: slowwave review approve {name}, or: slowwave review reject {name}"
         return
     yield Text("It has grown stale, and will be refused:", style="bold red")
-    yield from map(_inside, story.stale[:RESTS])
-    if len(story.stale) > RESTS:
-        yield f"  … and {len(story.stale) - RESTS} more: --json"
+    yield from map(_inside, _shortened(story.stale))
     yield what_to_do(story.proposal)
 
 
@@ -155,7 +144,6 @@ def review_list(
 
 def review_show(
     id: Annotated[str, typer.Argument(metavar="ID", help="A proposal, by the id that tables show.")],
-    rows: Annotated[bool, typer.Option("--rows", help="Show every row that would change.")] = False,
     *,
     place: Place,
 ) -> Shown:
@@ -165,7 +153,7 @@ def review_show(
     snapshot = place.store().snapshot()
     story = story_of_proposal(snapshot, proposal_named(snapshot, id), datetime.now(UTC))
     yield story
-    yield from proposal_lines(story, rows)
+    yield from proposal_lines(story)
 
 
 def review_approve(

@@ -14,7 +14,7 @@ from slowwave.common.errors import UnknownName, UnusableInput
 from slowwave.common.types import Mention, Provenance
 from slowwave.facts.deduplication.observations import named_by
 from slowwave.review.changes import RowChange, changed_words, decoded, in_words, parts_in_words
-from slowwave.review.proposals import named_observations, observations_in
+from slowwave.review.proposals import observations_in
 from storage.changes import SLOT, STATE, basis_of, facts_by_id, owners_in
 from storage.rows import quoted
 from storage.snapshots import Reading
@@ -158,14 +158,10 @@ _QUOTED = 240
 
 @dataclass(frozen=True, slots=True)
 class ProposalStory:
-    """All that a person wants to know before they say yes or no; `stale` is empty while it can be carried out.
-
-    `observations` of a split or deletion may be left out, each under the entity it would go to.
-    """
+    """All that a person wants to know before they say yes or no; `stale` is empty while it can be carried out."""
 
     proposal: Proposal
     diff: tuple[str, ...]
-    observations: tuple[tuple[str, Mention], ...]
     rests_on: tuple[Mention, ...]
     evidence: tuple[Provenance, ...]
     stale: tuple[str, ...]
@@ -176,7 +172,6 @@ class ProposalStory:
         return {
             **self.proposal.as_json(),
             "diff": list(self.diff),
-            "asked": [{"entity": name, **asdict(each)} for name, each in self.observations],
             "rests_on": [asdict(each) for each in self.rests_on],
             "evidence": [asdict(each) for each in self.evidence],
             "stale": list(self.stale),
@@ -188,11 +183,9 @@ def story_of_proposal(reading: Reading, proposal: Proposal, now: datetime) -> Pr
     facts = facts_by_id(reading, proposal.touches)
     changed = {each.id for each in proposal.changes}
     unchanged = [Mention(row, fact["statement"] or "") for row, fact in sorted(facts.items()) if row not in changed]
-    asked = texts_of(reading, observations_in(proposal.ask))
     return ProposalStory(
         proposal,
         diff_lines(proposal, _words(reading, proposal)),
-        tuple((name, Mention(row, asked.get(row, ""))) for name, row in named_observations(proposal.ask)),
         tuple(unchanged),
         _evidence(reading, proposal),
         stale_proposals(reading, [proposal], now).get(proposal.id, ()),

@@ -159,11 +159,6 @@ def observations_in(ask: Ask) -> list[str]:
     return [fact for group in _groups(ask) for fact in group["observations"]]
 
 
-def named_observations(ask: Ask) -> list[tuple[str, str]]:
-    """(entity that it would go to, observation) of an ask; the entity is empty for a deletion."""
-    return [(group.get("name", ""), fact) for group in _groups(ask) for fact in group["observations"]]
-
-
 def _groups(ask: Ask) -> list[Mapping[str, Any]]:
     return [ask] if "observations" in ask else list(ask.get("splits", ()))
 
