@@ -116,6 +116,8 @@ class Part:
         known, order = self._by(key)
         first = np.searchsorted(known, hashes)
         counts = np.searchsorted(known, hashes, "right") - first
+        if not counts.any():
+            return counts[:0]
         slots = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
         return np.sort(order[slots])
 
@@ -198,10 +200,7 @@ class Resident:
 
     def values(self, name: str, places: Offsets) -> list[Any]:
         """The values of a column at these places."""
-        found: list[Any] = []
-        for part, _, own in self._of(places):
-            found += part.columns[name].at(own)
-        return found if self._is_in_order(places) else self._reordered(found, places)
+        return self._gathered(places, lambda part, own: part.columns[name].at(own))
 
     def column(self, name: str) -> pl.Series:
         """A column of all rows."""
@@ -239,10 +238,7 @@ class Resident:
         """The rows at these places: these columns, and perhaps others."""
         if len(places) and places.max() < len(self._parts[0]):
             return self._parts[0].rows(places, columns)
-        found: list[Row] = []
-        for part, _, own in self._of(places):
-            found += part.rows(own, columns)
-        return found if self._is_in_order(places) else self._reordered(found, places)
+        return self._gathered(places, lambda part, own: part.rows(own, columns))
 
     def vectors(self, places: Offsets) -> Vectors:
         """(m, d) the vectors at these places."""
@@ -250,8 +246,7 @@ class Resident:
             return self._parts[0].vectors[places]
         found = np.zeros((len(places), self._parts[0].vectors.dims), np.float32)
         for part, which, own in self._of(places):
-            if len(own):
-                found[which] = part.vectors[own]
+            found[which] = part.vectors[own]
         return found
 
     def mask(self, where: Condition) -> Mask:
@@ -368,29 +363,31 @@ class Resident:
 
     def _joined(self, found: Iterable[Offsets]) -> Offsets:
         """Places of each part as places of the table, without those that are gone."""
-        placed = []
-        for own, gone, start in zip(found, self._gone, self._starts, strict=False):
-            placed.append((own if gone is None else own[~gone[own]]) + start)
-        return placed[0] if len(placed) == 1 else np.concatenate(placed)
+        placed = [
+            (own if gone is None else own[~gone[own]]) + start
+            for own, gone, start in zip(found, self._gone, self._starts, strict=False)
+            if len(own)
+        ]
+        return np.concatenate(placed) if placed else np.zeros(0, np.int64)
 
     def _of(self, places: Offsets) -> Iterator[tuple[Part, Mask, Offsets]]:
-        """The places by part: which of them are there, and where."""
-        for part, start in zip(self._parts, self._starts, strict=False):
-            which = (places >= start) & (places < start + len(part))
-            yield part, which, places[which] - start
+        """The places by part, of those that have some: which of them are there, and where."""
+        owners = np.searchsorted(self._starts[1:], places, "right")
+        for number, (part, start) in enumerate(zip(self._parts, self._starts, strict=False)):
+            which = owners == number
+            if which.any():
+                yield part, which, places[which] - start
 
-    def _is_in_order(self, places: Offsets) -> bool:
-        """Whether the parts of these places follow each other."""
-        owners = np.searchsorted(self._starts, places, "right")
-        return bool((owners[1:] >= owners[:-1]).all())
-
-    def _reordered(self, found: list[Any], places: Offsets) -> list[Any]:
-        """Values that were read part by part, in the order of their places."""
-        order = np.argsort(np.searchsorted(self._starts, places, "right"), kind="stable")
-        ordered: list[Any] = [None] * len(found)
-        for value, slot in zip(found, order.tolist(), strict=True):
-            ordered[slot] = value
-        return ordered
+    def _gathered(self, places: Offsets, read: Callable[[Part, Offsets], Sequence[Any]]) -> list[Any]:
+        """What `read` gives of each part, in the order of the places."""
+        split = [*self._of(places)]
+        if len(split) == 1:
+            return [*read(split[0][0], split[0][2])]
+        found: list[Any] = [None] * len(places)
+        for part, which, own in split:
+            for slot, value in zip(np.flatnonzero(which).tolist(), read(part, own), strict=True):
+                found[slot] = value
+        return found
 
 
 def _live(part: Part, gone: Mask | None) -> pl.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,6 +58,7 @@ class _Written:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._steps: dict[tuple[str, str], deque[tuple[RowStep, object]]] = {}
+        self._sizes = Counter[tuple[str, str]]()
 
     def follow(self, address: str, names: Iterable[str]) -> None:
         with self._lock:
@@ -71,8 +72,9 @@ class _Written:
         with self._lock:
             steps = self._steps[address, name]
             steps.append((step, place))
-            while len(steps) > 1 and sum(each.size + 1 for each, _ in steps) > MOST_ROWS:
-                steps.popleft()
+            self._sizes[address, name] += step.size + 1
+            while len(steps) > 1 and self._sizes[address, name] > MOST_ROWS:
+                self._sizes[address, name] -= steps.popleft()[0].size + 1
 
     def between(self, address: str, name: str, before: int, after: int) -> list[RowStep] | None:
         with self._lock:
