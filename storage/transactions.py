@@ -148,7 +148,7 @@ class Transaction(Reading):
         if rows.num_rows:
             for where in id_filters(rows["id"].to_pylist()):
                 self._write(name, methodcaller("delete", where), [])
-            self._write(name, methodcaller("add", rows, on_bad_vectors=_on_bad_vectors(rows)), [])
+            self._waiting.setdefault(name, []).append(rows)  # no change for memory, which has them
 
     def delete(self, name: str, ids: Sequence[str] | pl.Series) -> None:
         """Remove rows by id."""
