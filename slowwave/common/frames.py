@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,6 +19,8 @@ Schema: TypeAlias = Mapping[str, pl.DataType]
 TEXT, NUMBER, COUNT, FLAG = pl.String(), pl.Float64(), pl.Int64(), pl.Boolean()
 TIME = pl.Datetime("us", "UTC")
 TEXTS = pl.List(pl.String())
+FEW = 16
+"""Rows up to which Python is done before Polars has begun."""
 
 
 DECLARED: Mapping[str, Mapping[str, Any]] = tomllib.loads(
@@ -89,6 +91,17 @@ def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
 def rows_of(frame: pl.DataFrame, *columns: str) -> list[tuple[Any, ...]]:
     """The values of these columns, row by row. For few rows a query of Polars takes longer than all else."""
     return list(zip(*(frame.get_column(name).to_list() for name in columns), strict=True))
+
+
+def contain_any(texts: pl.Series, hints: Sequence[str]) -> pl.Series:
+    """Whether each text has one of these hints, which are in lower case, in any case; False for null.
+
+    Polars makes a machine of the hints first, which for few texts takes longer than looking.
+    """
+    if len(texts) > FEW:
+        return texts.str.contains_any(list(hints), ascii_case_insensitive=True).fill_null(False)
+    lower = ((text or "").lower() for text in texts.to_list())
+    return pl.Series([any(hint in text for hint in hints) for text in lower], dtype=pl.Boolean)
 
 
 def nothing(name: str, kind: pl.DataType, count: int) -> pl.Series:

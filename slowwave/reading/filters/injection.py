@@ -242,7 +242,7 @@ def _plain(texts: pl.Series) -> pl.Series:
 def injection_reasons(texts: pl.Series) -> pl.Series:
     """One reason per text that gives its reader orders, null for other texts."""
     plain = _plain(texts)
-    if not plain.str.contains_any(_HINTS).any() and all(text is None or text.isascii() for text in texts):
+    if not frames.contain_any(plain, _HINTS).any() and all(text is None or text.isascii() for text in texts):
         return frames.nothing("reason", pl.String(), len(texts))
     frame = pl.DataFrame({"raw": texts.cast(pl.String), "plain": plain}).with_row_index("row")
     hidden = pl.when(pl.col("raw").str.contains(_TAG_CHARACTERS)).then(pl.lit(_HIDDEN))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
 import polars as pl
+
+from slowwave.common import frames
 
 # Numbers of payment cards differ from other long numbers by issuer and check digit.
 MARK = "[redacted:card]"
@@ -294,7 +296,6 @@ _FORMS = "|".join([*(pattern.regex for pattern in _PATTERNS if not pattern.hints
 _LINES = 2000
 
 
-_FEW = 16
 _harmless: dict[str, None] = {}
 """The last short texts without a sign of a secret: on the way of one statement, its text comes here five times."""
 
@@ -303,10 +304,10 @@ def redact_all(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
     """The texts without secrets, and the kinds found in each (list of strings, alphabetical); nulls stay null."""
     clean = texts.cast(pl.String)
     none = pl.Series("kinds", [[]], dtype=pl.List(pl.String)).new_from_index(0, len(clean))
-    few = clean.to_list() if len(clean) <= _FEW else None
+    few = clean.to_list() if len(clean) <= frames.FEW else None
     if few is not None and all(not text or text in _harmless for text in few):
         return clean, none
-    rows = (_has_hint(clean, _HINTS) | clean.str.contains(_FORMS)).arg_true()
+    rows = (frames.contain_any(clean, _HINTS) | clean.str.contains(_FORMS)).arg_true()
     if rows.is_empty():
         _remember_harmless(few or ())
         return clean, none
@@ -315,14 +316,6 @@ def redact_all(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
     whole = pl.DataFrame({"text": clean, "kinds": none}).with_row_index("row")
     whole = whole.update(frame, on="row")
     return whole["text"].rename(clean.name), whole["kinds"]
-
-
-def _has_hint(texts: pl.Series, hints: Sequence[str]) -> pl.Series:
-    """Whether each text has a hint, in any case. Polars makes a machine of the hints first: too long for few texts."""
-    if len(texts) > _FEW:
-        return texts.str.contains_any(list(hints), ascii_case_insensitive=True)
-    lower = ((text or "").lower() for text in texts.to_list())
-    return pl.Series([any(hint in text for hint in hints) for text in lower], dtype=pl.Boolean)
 
 
 def _remember_harmless(texts: Iterable[str | None]) -> None:
@@ -349,7 +342,7 @@ def _redact_suspects(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
 
 
 def _replaced(pattern: _Pattern, texts: pl.Series) -> pl.Series:
-    if pattern.hints and not _has_hint(texts, pattern.hints).any():
+    if pattern.hints and not frames.contain_any(texts, pattern.hints).any():
         return texts
     return texts.str.replace_all(pattern.regex, pattern.replacement)
 
