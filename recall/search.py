@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import islice
 from types import MappingProxyType
 
@@ -21,7 +20,7 @@ from slowwave.common.lexicon.languages import without_asking
 from slowwave.common.settings import RecallSettings
 from slowwave.common.text import prose, signs_of
 from slowwave.common.words import stems
-from slowwave.facts.revision.predicates import DEFAULT, OBSERVED, known_relation
+from slowwave.facts.revision.predicates import OBSERVED
 from storage.columns import best_scores, index_terms
 from storage.residents import Condition, ResidentSpec, Row
 from storage.rows import lasting_columns, quoted
@@ -211,19 +210,9 @@ def _fullness(statement: str) -> float:
 
 
 def _searched(fact: Row) -> str:
-    """The words of a fact: its statement, its general words, and the names of its relation: moving says lives_in."""
-    return f"{fact['statement']} {fact['search_terms'] or ''} {_names_of(fact['predicate'], fact['polarity'])}"
-
-
-@cache
-def _names_of(relation: str | None, polarity: str | None) -> str:
-    if relation is None or relation == OBSERVED or polarity == "negated":
-        return ""
-    known = known_relation(relation) or relation
-    return " ".join(_FORMS.get(known, (known,))).replace("_", " ")
-
-
-_FORMS = {predicate.name: predicate.forms for predicate in DEFAULT}
+    """The words of a fact: its statement, its general words, and its relation: moving to Faro says lives_in."""
+    relation = "" if fact["predicate"] == OBSERVED or fact["polarity"] == "negated" else fact["predicate"] or ""
+    return f"{fact['statement']} {fact['search_terms'] or ''} {relation.replace('_', ' ')}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -251,7 +251,6 @@ def test_facts_about_somebody_else_stand_behind_where_the_question_names_people(
         ("Where does Nora work?", "job"),
         ("Who is Nora's manager?", "boss"),
         ("When is Nora's wedding?", "date"),
-        ("What is Nora's job?", "job"),
     ],
 )
 def test_facts_of_the_relation_that_is_asked_for_come_first(tmp_path: Path, question: str, first: str) -> None:

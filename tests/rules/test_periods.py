@@ -108,19 +108,3 @@ def test_a_relation_is_of_a_month_of_any_year_in_which_it_held() -> None:
     assert not october.meets(day("2023-11-01"), day("2024-09-30"))
     assert october.meets(day("2023-11-01"), day("2024-11-01"))
     assert october.meets(day("2023-11-01"), None)
-
-
-def test_what_was_before_and_after_an_event(tmp_path: Path) -> None:
-    facts = [
-        fact(f"p{month}", f"Ben painted {thing}.", valid_from=datetime(2023, month, 1, tzinfo=UTC))
-        for month, thing in enumerate(("boats", "horses", "apples", "two dogs"), 1)
-    ]
-    facts.append(fact("moved", "Ben moved to Porto.", valid_from=datetime(2023, 2, 20, tzinfo=UTC)))
-    store = remembered(tmp_path / "m", facts)
-    with OpenMemory.open(str(store), is_logged=False) as memory:
-        for side, expected in (("before", {"p1", "p2"}), ("after", {"p3", "p4"})):
-            found = memory.recall(f"What did Ben paint {side} he moved to Porto?", k=5, now=NOW).facts
-            painted = [one.id for one in found if one.id != "moved"]
-            assert {*painted[:2]} == expected
-            (many,) = memory.recall_many([f"What did Ben paint {side} he moved to Porto?"], k=5, now=NOW)
-            assert [one.id for one in many.facts] == [one.id for one in found]
