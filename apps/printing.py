@@ -258,7 +258,7 @@ def check_that_somebody_can_answer(look_first: str, *, as_json: bool) -> None:
 
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[None]:
-    """Show on stderr how far a flow is: a bar per stage on a terminal, elsewhere a line for each part of a long run."""
+    """Show on a terminal how far a flow is: a bar per stage."""
     from tasks.runtime.engine import watched_by  # reading commands do not need it
 
     columns = (
@@ -276,11 +276,7 @@ def progress(quiet: bool = False) -> Iterator[None]:
                 stages[stage] = bars.add_task(stage, total=total)
             bars.update(stages[stage], completed=done, total=total)
 
-        def listen(line: str) -> None:
-            if not quiet and not err.is_terminal:
-                err.print(line, markup=False, soft_wrap=True)
-
-        with watched_by(watch, listen):
+        with watched_by(watch):
             yield
 
 

@@ -27,12 +27,11 @@ from tasks.orchestration.backfilling import (
     check,
     estimate,
     fill_windows,
-    night_line,
     windows_left,
 )
 from tasks.orchestration.phases import NightTally, attempt, check_interrupted, close_night
 from tasks.orchestration.tallies import publish_summary
-from tasks.runtime.engine import flow, task, tell, turn_of
+from tasks.runtime.engine import flow, task, turn_of
 from tasks.runtime.retrying import ONCE
 from tasks.runtime.run_pages import show_table
 from tasks.runtime.runs import Run, existing_run, phases_of, recorded
@@ -195,7 +194,7 @@ def fleet_summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 STAGES: tuple[Stage, ...] = ("ingest", "sleep")
 
 
-@flow("backfill")
+@flow("backfill", tries=ONCE)
 async def backfill(
     start: datetime | date | None = None,
     end: datetime | date | None = None,
@@ -264,5 +263,3 @@ async def _night_after(run: Run, request: BackfillRequest, tally: BackfillTally)
             tally.child("sleep", await sleep(run.namespace, run.store, settings=settings, now=run.now))
     except RecallFell as fell:
         tally.fell(fell)
-    if tally.night:
-        tell(f"The night, {night_line(tally.night)}")

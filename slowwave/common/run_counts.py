@@ -124,7 +124,6 @@ class RunCount(StrEnum):
     PHASES_TAKEN_BACK = "phases taken back", "phases undone", IN_SHORT
 
     WINDOWS = "windows", "windows of time read", IN_SHORT
-    WINDOWS_FAILED = "windows failed", "windows of time that failed", IN_SHORT
 
     TABLES_COMPACTED = "tables compacted"
     INDEXES_MADE = "indexes made", "indexes built"

@@ -18,8 +18,8 @@ from inference.remote import BATCH_SHARE
 from inference.request_batch import MemoryLedger
 from prompts.rendering import render_extraction
 from prompts.responses import WindowExtraction
-from slowwave.common.errors import RecallFell, SlowwaveError, UnusableInput
-from slowwave.common.records import COSTS, KnownFact, Usage
+from slowwave.common.errors import RecallFell, UnusableInput
+from slowwave.common.records import KnownFact, Usage
 from slowwave.common.run_counts import RunCount, effects
 from slowwave.common.settings import BackfillSettings, ExtractSettings, IngestSettings, SpendingLimits
 from slowwave.common.text import as_json
@@ -41,7 +41,7 @@ from tasks.ingest.application import OPEN
 from tasks.ingest.candidate_rows import to_extract
 from tasks.ingest.extraction import KNOWN_FACTS, earlier_messages
 from tasks.ingest.reading import FoundFiles, find_new_sources, read_intakes
-from tasks.runtime.engine import log, report_progress, tell
+from tasks.runtime.engine import report_progress
 from tasks.runtime.runs import Run, existing_run, new_run, store_of, traceless
 
 from .tallies import WORST, WholeTally
@@ -50,8 +50,6 @@ LEARNED = (RunCount.FACTS_LEARNED, RunCount.FACTS_CONFIRMED)
 TAKEN = (RunCount.MESSAGES_EXTRACTED, RunCount.MESSAGES_FAILED)
 Stage = Literal["ingest", "sleep"]
 Work = Callable[..., Awaitable[dict[str, Any]]]
-GIVE_UP_AFTER = 3
-"""So many windows that fail, in a row or as half of all that were tried, are no accident: the backfill ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,42 +117,15 @@ def _windows(times: pl.Series, request: BackfillRequest) -> list[TimeWindow]:
 async def fill_windows(
     run: Run, request: BackfillRequest, windows: Sequence[TimeWindow], tally: BackfillTally, ingest: Work
 ) -> bool:
-    """One run of `ingest` per window, in order; True when all of them came to an end."""
-    failures = 0
+    """One run of `ingest` per window, in order; True when all of them came to an end, and not that of a budget."""
     for number, window in enumerate(windows, 1):
-        name = window.name
-        left = request.settings.less(tally.usage)
-        try:
-            settings = request.window_settings(window, left)
-            summary = await ingest([], namespace=run.namespace, store=run.store, settings=settings, now=run.now)
-            tally.child(name, summary, is_window=True)
-            failures = 0
-        except Exception as error:
-            log.exception("The window %s failed.", name)
-            reason = error.message if isinstance(error, SlowwaveError) else f"{type(error).__name__}: {error}"
-            tally.lost(name, reason, _paid_in_vain(run, tally))
-            failures += 1
+        settings = request.window_settings(window, request.settings.less(tally.usage))
+        summary = await ingest([], namespace=run.namespace, store=run.store, settings=settings, now=run.now)
+        tally.child(window.name, summary, is_window=True)
         await report_progress("windows", number, len(windows))
-        tell(f"Window {number} of {len(windows)}, {tally.newest()}")
-        if tally.state == "stopped" or is_hopeless(tally.counts[RunCount.WINDOWS_FAILED], failures, number):
-            break
-    return tally.state != "stopped" and not tally.counts[RunCount.WINDOWS_FAILED]
-
-
-def is_hopeless(lost: int, in_a_row: int, tried: int) -> bool:
-    """Whether so many windows failed, of those that were tried, that the others need not be tried."""
-    return in_a_row >= GIVE_UP_AFTER or lost >= max(GIVE_UP_AFTER, tried / 2)
-
-
-def _paid_in_vain(run: Run, tally: BackfillTally) -> Usage:
-    """What the runs of windows cost of which no summary came, by the ledger."""
-    store = store_of(run)
-    parts = store.snapshot().by_ids("runs", [run.id], ["id"], key="parent_id")["id"]
-    lost = [each for each in parts if each not in {*tally.runs.values(), *tally.lost_runs}]
-    tally.lost_runs += lost
-    paid = store.log("llm_calls", columns=[*COSTS, "run_id"]).filter(pl.col("run_id").is_in(lost))
-    calls, tokens_in, tokens_out, usd = (sum(paid[name].drop_nulls().to_list()) for name in COSTS)
-    return Usage(calls, 0, tokens_in, tokens_out, usd)
+        if tally.state == "stopped":
+            return False
+    return True
 
 
 def check(request: BackfillRequest) -> None:
@@ -179,7 +150,6 @@ class BackfillTally(WholeTally):
 
     namespace: str = ""
     windows: list[dict[str, Any]] = field(default_factory=list)
-    lost_runs: list[str] = field(default_factory=list)
     night: dict[str, Any] = field(default_factory=dict)
     idle: str = "Nothing waits there: nothing was extracted."
 
@@ -194,18 +164,20 @@ class BackfillTally(WholeTally):
         self.issues += summary["issues"]
         if is_window:
             self.counts[RunCount.WINDOWS] += 1
-            self._row(what, summary["state"], counts, llm, summary["run"])
+            self.windows.append(
+                {
+                    "namespace": self.namespace,
+                    "window": what,
+                    "messages": sum(counts.get(each, 0) for each in TAKEN),
+                    "facts": sum(counts.get(each, 0) for each in LEARNED),
+                    "calls": llm["calls"],
+                    "usd": round(llm["usd"], 6),
+                    "state": summary["state"],
+                    "run": summary["run"],
+                }
+            )
         elif what == "sleep":
             self.night = {"run": summary["run"], "state": summary["state"], "changed": effects(counts)}
-
-    def lost(self, what: str, error: str, paid: Usage) -> None:
-        """A window that failed while the others went on, and what it had cost by then."""
-        self.usage += paid
-        self.has_written = True
-        self.counts[RunCount.WINDOWS_FAILED] += 1
-        self.errors.append(f"{what}: {error}")
-        self.state = "incomplete"
-        self._row(what, "failed", {}, {"calls": paid.calls, "usd": paid.usd}, "")
 
     def fell(self, error: RecallFell) -> None:
         """A phase of the night was taken back because recall fell."""
@@ -218,33 +190,6 @@ class BackfillTally(WholeTally):
         """Everything counted, with a row for each window and the run of each part."""
         more = {"namespace": self.namespace, "windows": self.windows, "runs": self.runs}
         return {**super().summary(), **more, "night": self.night}
-
-    def newest(self) -> str:
-        """What became of the window that ended last, in a line."""
-        row = self.windows[-1]
-        done = ", ".join(f"{row[what]:,} {what if row[what] != 1 else what[:-1]}" for what in ("messages", "facts"))
-        paid = f", {row['calls']:,} call{'s' * (row['calls'] != 1)}, {row['usd']:.4f} dollars" if row["calls"] else ""
-        return f"{row['window']}: {done}{paid}, {row['state']}"
-
-    def _row(self, name: str, state: str, counts: Mapping[str, int], llm: Mapping[str, Any], run: str) -> None:
-        taken = sum(counts.get(what, 0) for what in TAKEN)
-        self.windows.append(
-            {
-                "namespace": self.namespace,
-                "window": name,
-                "messages": taken,
-                "facts": sum(counts.get(what, 0) for what in LEARNED),
-                "calls": llm["calls"],
-                "usd": round(llm["usd"], 6),
-                "state": state,
-                "run": run,
-            }
-        )
-
-
-def night_line(night: Mapping[str, Any]) -> str:
-    """What became of the night, in a line."""
-    return f"sleep: {', '.join(night['changed']) or 'nothing changed'}, {night['state']}"
 
 
 # The estimate: the windows that the run would plan, and their prompts. What a model reads is counted in the prompts;

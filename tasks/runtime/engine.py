@@ -216,30 +216,17 @@ class Watcher(Protocol):
         """Called after each batch with counts of the stage."""
 
 
-Listener = Callable[[str], None]
-"""Receivers of a line for each part of a long run that has ended."""
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
-_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
-def watched_by(watcher: Watcher, listener: Listener | None = None) -> Iterator[None]:
-    """Tell this watcher about the progress of inline runs, and this listener which parts have ended."""
-    watching, listening = _watcher.set(watcher), _listener.set(listener)
+def watched_by(watcher: Watcher) -> Iterator[None]:
+    """Tell this watcher about the progress of inline runs."""
+    watching = _watcher.set(watcher)
     try:
         yield
     finally:
         _watcher.reset(watching)
-        _listener.reset(listening)
-
-
-def tell(line: str) -> None:
-    """Say that a part of a long run has ended: to the terminal that listens, or in the log of the Prefect run."""
-    listener = _listener.get()
-    if listener is not None:
-        listener(line)
-    elif not is_inline():
-        log.info("%s", line)
 
 
 async def report_progress(stage: str, done: int, total: int | None = None) -> None:

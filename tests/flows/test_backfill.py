@@ -21,34 +21,24 @@ from talk import CLAUDE, NOW, STAMPS, extractor, rows, states
 
 from flows.nights import backfill
 from inference.embedding import open_embedder
-from slowwave.common.errors import UnusableInput
-from slowwave.common.records import LedgerEntry, Usage
+from slowwave.common.errors import NoRoom, UnusableInput
+from slowwave.common.records import Usage
 from slowwave.common.settings import (
     DEFAULT_EMBEDDER,
     BackfillSettings,
     ExtractSettings,
-    IngestSettings,
     LanguageSettings,
     SleepSettings,
     SpendingLimits,
 )
-from slowwave.common.text import as_json
 from slowwave.reading.ingestion.windows import TimeWindow, limited, moment, plan_time_windows
-from storage.lease import new_owner
-from storage.paid_answers import StoredAnswers
 from storage.store import Store
 from storage.undo import undo
 from tasks.ingest.extraction import Cursor, _next_batch
 from tasks.orchestration.backfilling import (
     BackfillRequest,
-    BackfillTally,
-    backfill_run,
     check,
-    fill_windows,
-    windows_left,
 )
-from tasks.orchestration.tallies import IngestTally
-from tasks.runtime.runs import _night, existing_run, phases_of, recorded
 
 MAY = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)  # a Monday
 WEEK = timedelta(weeks=1)
@@ -274,58 +264,21 @@ def test_an_estimate_comes_true_and_the_budget_is_that_of_all_windows(
 # Which windows are left
 
 
-class KilledAtFirst:
-    """Runs of `ingest`: the first is killed, its row says running and no cost; the others read all at once."""
-
-    def __init__(self, place: Store, usd: float) -> None:
-        self.place, self.usd = place, usd
-        self.budgets: list[float | None] = []
-
-    async def __call__(
-        self, paths: list[str], namespace: str, store: str, settings: IngestSettings, now: datetime
-    ) -> dict[str, Any]:
-        self.budgets.append(settings.llm.max_usd)
-        batch = _next_batch(self.place.snapshot(), settings.extract, Cursor())
-        done = batch.with_columns(graph_state=pl.lit("done"))
-        if len(self.budgets) == 1:
-            self._killed(done.head(1), settings, now)
-        run = existing_run("ingest", store, namespace, now)
-        tally = IngestTally(run.id)
-        with recorded(run, tally, {"settings": settings.model_dump()}):
-            with self.place.commit(run.id, "ingest.candidates", now) as tx:
-                tx.upsert("messages", done)
-            tally.counts["messages extracted"] += len(done)
-        return tally.summary()
-
-    def _killed(self, done: pl.DataFrame, settings: IngestSettings, now: datetime) -> None:
-        row = {
-            "id": "ingest-killed", "flow": "ingest", "state": "running", "started_at": now,
-            "owner": f"{new_owner('gone').rsplit('|', 2)[0]}|0|u", "parent_id": _night.get(),
-            "parameters": as_json({"settings": settings.model_dump()}),
-        }  # fmt: skip
-        with self.place.commit("ingest-killed", "run", now) as tx:
-            tx.upsert("runs", pl.DataFrame([row]))
-        with self.place.commit("ingest-killed", "ingest.candidates", now) as tx:
-            tx.upsert("messages", done)
-        paid = LedgerEntry("k", "anthropic", "m", "extract", "extract", "h", "s", response="{}", usd=self.usd, calls=1)
-        StoredAnswers(self.place, "ingest-killed").record([paid])
-        raise OSError("the process is gone")
-
-
 @pytest.mark.proof
-def test_what_a_killed_window_paid_is_not_left_to_the_others(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    stored(store)
-    question = BackfillRequest(None, None, (), "week", None, False, ("ingest",), BackfillSettings(max_usd=3.0))
-    run, reader = backfill_run(store.uri, "default", question, NOW), KilledAtFirst(store, usd=2.0)
-    tally = BackfillTally(run.id, namespace="default")
+def test_a_window_that_fails_ends_the_run_and_the_same_call_goes_on(
+    waiting: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any, **kwargs: Any) -> Any:
+        raise NoRoom("The disk is full.", "Make room.")
 
-    async def fill() -> None:
-        with recorded(run, tally, question.parameters()), phases_of(run):
-            await fill_windows(run, question, windows_left(run, question), tally, reader)
-
-    asyncio.run(fill())
-    assert (reader.budgets[:2], tally.usage.usd) == ([3.0, 1.0], 2.0)
+    with monkeypatch.context() as broken:
+        broken.setattr("flows.ingest.tidy", full)
+        with pytest.raises(NoRoom):
+            filled_in(waiting)
+    assert rows(waiting, "runs", "flow = 'backfill'")["state"].to_list() == ["failed"]
+    assert of_state(waiting, "pending") == ["m2", "m3"]
+    assert [row["window"] for row in filled_in(waiting)["windows"]] == ["2026-05-11"]
+    assert of_state(waiting, "pending") == []
 
 
 def test_a_time_with_a_zone_is_that_time_and_no_day() -> None:
