@@ -30,7 +30,7 @@ from tasks.people.review import apply_verdicts
 from tasks.runtime.engine import flow
 from tasks.runtime.retrying import ONCE
 from tasks.runtime.runs import existing_run, new_run, recorded
-from tasks.transfer.reembedding import count_texts, fill_vectors, has_links, reembed_rows, remarks_on
+from tasks.transfer.reembedding import count_texts, has_links, reembed_rows, remarks_on
 
 # Report: what in a memory wants a person's eye.
 
@@ -126,7 +126,7 @@ async def reembed(
     """Give every row a vector of another model, without asking a language model; published all at once.
 
     Who reads or writes meanwhile goes on with the old vectors, which older versions keep afterwards: undo brings them
-    back. With the model that the memory has already, rows that lack a vector get one.
+    back.
 
     Args:
         embedder: The embedding model to turn to, provider/model.
@@ -136,18 +136,13 @@ async def reembed(
     model = open_embedder(embedder).name
     is_new, frozen = model != run.embedder, None
     rows: Mapping[str, int] = {}
-    tally = Tally(
-        run.id, dry_run=dry_run, idle="" if is_new else f"Every row that says something has a vector of {model}."
-    )
+    tally = Tally(run.id, dry_run=dry_run, idle="" if is_new else f"All vectors are of {model} already.")
     tally.remarks += remarks_on(run.embedder, model, dry_run=dry_run) if is_new else []
     parameters = {"embedder": embedder, "settings": settings.model_dump()}
     with recorded(run, tally, parameters, dry_run=dry_run) as run:
-        if not is_new:
-            filled = fill_vectors(run, dry_run=dry_run)
-            tally.counts.update({f"{name}: vectors filled": number for name, number in filled.items()})
-        elif dry_run:
+        if is_new and dry_run:
             tally.counts[RunCount.DIFFERENT_TEXTS] += count_texts(run)
-        else:
+        elif is_new:
             frozen = freeze_probes(run, settings.gate)
             rows, embedded = await reembed_rows(run, model)
             tally.counts.update({f"{name}: rows": number for name, number in rows.items()})

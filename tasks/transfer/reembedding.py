@@ -1,4 +1,4 @@
-"""Vectors: the text that the vector of a row stands for, vectors that rows lack, and those of another model."""
+"""Vectors: the text that the vector of a row stands for, and vectors of another model."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ import polars as pl
 from inference.embedding import Embedder, open_embedder
 from slowwave.common.comparison.similarity import has_profile
 from slowwave.common.decisions import decision, decision_frame
-from slowwave.common.errors import Refused
 from slowwave.common.text import as_json, digest
 from slowwave.facts.searched_texts import READ, texts_of
-from storage.rows import column_names, empty_frame, quoted
+from storage.rows import column_names, empty_frame
 from storage.snapshots import Reading, Snapshot, batches
 from storage.store import Store
-from storage.tables import TABLES, WITH_VECTORS
+from storage.tables import WITH_VECTORS
 from storage.transactions import Transaction
 from storage.upkeep import write_anew
 from tasks.ingest.candidate_rows import CONVERSATIONS
@@ -71,49 +70,6 @@ class Wording:
                 cells = {column: row.get(column) for column in READ[name]} | {"id": change["id"]}
                 text = self.of(name, pl.DataFrame([cells], schema=frame.schema))[0]
                 yield row, text
-
-
-# Rows that lack a vector get one.
-
-
-@task("fill missing vectors", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[EMBEDS])
-def fill_vectors(run: Run, *, dry_run: bool = False) -> Mapping[str, int]:
-    """Give a vector of the namespace's own model to rows that lack one, or have one of another; returns rows by table.
-
-    They lack one where embedding failed when they were stored, and where undo brought a row back from before a
-    re-embedding that no other row tells the vector of.
-    """
-    store, embedder = existing_store(run), open_embedder(run.embedder)
-    snapshot = store.snapshot()
-    store.embedding = (snapshot.embed_model, snapshot.dims)
-    found = _lacking(snapshot, embedder)
-    if dry_run or not found:
-        return {name: len(rows) for name, rows in found.items()}
-    with store.commit(run.id, f"{KIND}.fill", run.now) as tx:
-        if tx.is_overtaken(snapshot):
-            raise Refused("Another run wrote meanwhile.", "Run it again.")
-        for name, rows in found.items():
-            tx.put_back(name, rows)
-    return {name: len(rows) for name, rows in found.items()}
-
-
-def _lacking(reading: Reading, embedder: Embedder) -> dict[str, pl.DataFrame]:
-    """Whole rows with the vectors that they lacked, by table."""
-    wording, found = Wording(reading), {}
-    for name in (name for name in WITH_VECTORS if name not in OTHERS):
-        foreign = f" OR embed_model != {quoted(embedder.name)}" if "embed_model" in TABLES[name].columns else ""
-        parts = []
-        for rows in batches(reading, name, column_names(name), f"vector IS NULL{foreign}"):
-            lacking = rows.with_columns(wording.of(name, rows).alias("_text")).filter(
-                pl.col("_text").fill_null("") != ""
-            )
-            if len(lacking):
-                vectors = vector_column(embedder.embed(lacking["_text"].to_list()))
-                parts.append(lacking.drop("_text").with_columns(vectors).filter(pl.col("vector").is_not_null()))
-        if parts and (whole := pl.concat(parts)).height:
-            is_fact = "embed_model" in whole.columns
-            found[name] = whole.with_columns(embed_model=pl.lit(embedder.name)) if is_fact else whole
-    return found
 
 
 # Vectors of another model, in memory by the hash of the text that they stand for, and published in one commit.
