@@ -255,14 +255,11 @@ def _pin(
     return in_one_commit(run, kind, parameters, write, lambda done: {counted_as: len(done.changed)})
 
 
-# Other names that somebody or a fact gives, while messages are read.
+# Other names that somebody gives, while messages are read.
 
 
-def add_alias(tx: Transaction, entity: str, name: str, because: Sequence[str] = (), *, may_rename: bool) -> None:
-    """One more name of an entity, unless another entity is called so; the decision says which.
-
-    `because`: ids of the facts that give the name. `may_rename`: a fuller name becomes the one that is shown.
-    """
+def add_alias(tx: Transaction, entity: str, name: str) -> None:
+    """One more name of an entity, unless another entity is called so; a fuller name becomes the one that is shown."""
     alias = normalise_name(name)
     in_use = names_in_use(tx, [alias])
     row = tx.by_ids("entities", [entity], with_vector=True)
@@ -270,36 +267,15 @@ def add_alias(tx: Transaction, entity: str, name: str, because: Sequence[str] = 
         return
     if len(in_use):
         reason = f"It was called {name!r}, which is what another entity is called; merge them if they are one."
-        _note_decision(tx, "refuse", entity, [entity, *in_use["entity_id"], *because], [entity], reason, name)
+        _note_decision(tx, "refuse", entity, [entity, *in_use["entity_id"]], reason, name)
         return
     known = row["name"][0]
     is_fuller = "'s " in known or (is_same_person(name, known) and len(name) > len(known))
-    if may_rename and is_fuller and not row["is_renamed"][0]:
+    if is_fuller and not row["is_renamed"][0]:
         tx.upsert("entities", row.with_columns(name=pl.lit(name)))
-    added = alias_rows(row.select(pl.lit(alias).alias("alias_name"), "entity_type"), entity)
-    tx.upsert("entity_aliases", added)
-    # Where facts wait for approval, the decision ties the name to its fact, so that one answer is for both.
-    made = [entity, *added["id"]] if because else [entity]
-    _note_decision(tx, "alias", entity, [entity, *because], made, f"{known} is also called {name}.", name)
+    tx.upsert("entity_aliases", alias_rows(row.select(pl.lit(alias).alias("alias_name"), "entity_type"), entity))
+    _note_decision(tx, "alias", entity, [entity], f"{known} is also called {name}.", name)
 
 
-def _note_decision(
-    tx: Transaction, action: str, entity: str, ids: Sequence[str], made: Sequence[str], reason: str, name: str
-) -> None:
-    tx.upsert("decisions", decision_frame([decision(action, entity, ids, made, reason, tx.now, {"name": name})]))
-
-
-def add_aliases_of_facts(tx: Transaction, facts: pl.DataFrame) -> None:
-    """The names that active facts give ("known_as"); `facts`: full rows, written by the same commit.
-
-    A name that was denied, or is over, gives no alias.
-    """
-    if "known_as" not in {*facts["predicate"]}:
-        return
-    is_affirmed = (pl.col("polarity") != "negated").fill_null(True)
-    called = facts.filter(
-        (pl.col("status") == "active") & (pl.col("predicate") == "known_as") & is_affirmed
-    ).drop_nulls(["subject_id", "object_text"])
-    given = called.select("subject_id", name="object_text", fact="id")
-    for entity, name, fact in given.unique(["subject_id", "name"], keep="first", maintain_order=True).iter_rows():
-        add_alias(tx, entity, name, [fact], may_rename=False)
+def _note_decision(tx: Transaction, action: str, entity: str, ids: Sequence[str], reason: str, name: str) -> None:
+    tx.upsert("decisions", decision_frame([decision(action, entity, ids, [entity], reason, tx.now, {"name": name})]))

@@ -28,7 +28,6 @@ from storage.quotations import OF_A_RUN, UNREAD, Keeping, count_quoted, keeping,
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
-from tasks.entities.names_and_pins import add_aliases_of_facts
 from tasks.entities.retirement import Purge, delete_entities, delete_facts, mentioned, plan_purge
 from tasks.ingest.surroundings import facts_by, near_candidates, with_speakers
 from tasks.runtime.engine import task
@@ -245,7 +244,6 @@ def write_beside_facts(tx: Transaction, decided: DecidedPatches, new: pl.Series 
     write("decisions", plan.decisions)
     tx.upsert("lineage", plan.lineage)
     tx.upsert("pair_decisions", plan.pairs)
-    add_aliases_of_facts(tx, plan.facts)
 
 
 def _with_vectors(reading: Reading, facts: pl.DataFrame, patches: Patches, again: Mapping[str, str]) -> pl.DataFrame:

@@ -237,8 +237,7 @@ def as_stored(reading: Reading, statements: CollectedClaims, roster: Roster) -> 
 def write_roster(tx: Transaction, run: Run, before: Roster, statements: CollectedClaims) -> tuple[list[str], Roster]:
     """Store who speaks and by which names people call each other; entities with the owner's name join the owner.
 
-    Part of the commit of the candidates (`ingest.candidates`). Names that facts give are added when the facts are
-    applied (`add_aliases_of_facts`).
+    Part of the commit of the candidates (`ingest.candidates`).
 
     Returns the ids of the entities whose facts moved, and the roster with the names that the answers gave.
     """
@@ -256,7 +255,7 @@ def write_roster(tx: Transaction, run: Run, before: Roster, statements: Collecte
     _touch(tx, statements.in_play)
     others = statements.names.filter(~is_owner & (pl.col("entity_id") != "")).unique(maintain_order=True)
     for entity, name in others.select("entity_id", "name").iter_rows():
-        add_alias(tx, entity, name, may_rename=True)
+        add_alias(tx, entity, name)
     for scope, name in dict.fromkeys(after.refused):
         reason = f"Somebody who speaks as user is called {name!r}, which is not a name of the owner; both stay apart."
         _decide(tx, run, "refuse", owner_id(), [owner_id()], reason, f"{name} ({scope})")

@@ -12,14 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, fault, filled
-from stores import entity, remembered
-from stores import fact as any_fact
-from talk import CLAUDE, NOW, learn, rows, said, texts_of, written
+from talk import CLAUDE, learn, rows, said, texts_of, written
 
 from slowwave.common import frames
 from slowwave.facts.revision.predicates import DEFAULT, canonicalise, learned_rows, settle_names
-from storage.store import Store
-from tasks.entities.names_and_pins import add_aliases_of_facts
 
 NOTHING = frames.empty(frames.PREDICATES)
 _QUESTION = re.compile(r'<relation number="(\d+)" name="([^"]*)">')
@@ -188,27 +184,3 @@ def test_whatever_a_model_writes_forms_are_short_settled_and_known_afterwards(an
     again = canonicalise(forms, table)
     assert "raw" not in again["source"]
     assert again["canonical"].to_list() == again["raw"].to_list()
-
-
-# Other names of entities
-
-
-def test_an_active_affirmed_fact_gives_a_name_and_the_entity_is_not_renamed(tmp_path: Path) -> None:
-    given = {
-        "sister": {"polarity": "affirmed"},
-        "brother": {"polarity": "negated"},  # "no longer known as"
-        "mother": {"polarity": "affirmed", "status": "rejected"},
-        "father": {"polarity": "affirmed", "status": "candidate"},
-    }
-    facts = [
-        any_fact(f"f_{who}", f"Owner's {who} is called Peti.", subject_id=f"e_{who}", predicate="known_as",
-             object_text="Peti", **more)
-        for who, more in given.items()
-    ]  # fmt: skip
-    people = [entity(who, name=f"Owner's {who}") for who in given]
-    memory = Store.open(str(remembered(tmp_path / "m", facts, more={"entities": people})))
-    with memory.commit("run", "ingest.apply", NOW) as tx:
-        add_aliases_of_facts(tx, tx.by_ids("facts", [each["id"] for each in facts]))
-    added = rows(tmp_path / "m", "entity_aliases").filter(pl.col("alias_name") == "peti")
-    assert added["entity_id"].to_list() == ["e_sister"]
-    assert {f"Owner's {who}" for who in given} <= {*rows(tmp_path / "m", "entities")["name"]}

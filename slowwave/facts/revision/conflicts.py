@@ -1,10 +1,9 @@
 """Which of two facts that do not fit ends the other, and which stay as a possible contradiction? (S2-58b, S2-59).
 
 A conflict: a relation allows one object at a time. The fact that was said later and began later wins, in whatever order
-the two arrive (§6.3); a fact with an earlier beginning is history. Both facts stay, for a model or a person to settle,
-if the order of the messages and the order of the beginnings disagree, if the relation never changes in life, if one
-place may be a part of the other and no text says that somebody moved, or if another person contradicts the subject's
-own words.
+the two arrive (§6.3). Both facts stay, for a model or a person to settle, if the order of the messages and the order of
+the beginnings disagree, if the relation never changes in life or has the day of an event, if one place may be a part of
+the other and no date says that somebody moved, or if another person contradicts the subject's own words.
 
 A revision: a new fact about the same pair and the same kind of relation retires the old one (S2-62); off by default.
 
@@ -64,16 +63,15 @@ def say_again(
 def _settle(state: RevisionState, exclusion: MutualExclusion, new: Fact, known: Fact, settings: ReviseSettings) -> None:
     """Settle a new fact and a live one, in message order, not in order of arrival."""
     later, earlier = sorted((new, known), key=statement_order, reverse=True)
-    is_history = exclusion.is_event(later) and later["valid_from"] < earlier["valid_from"]
-    holds = earlier["id"] if is_history else judged(later, earlier, settings)
+    holds = judged(later, earlier, settings)
     winner, loser = (earlier, later) if holds == earlier["id"] else (later, earlier)
     if state.is_late(winner):  # surer, but over already
         winner, loser = loser, winner
     if holds == BOTH:
         _leave_both(state, new, known, settings, _MODEL_DECIDES if settings.strategy == "llm" else _UNCLEAR)
-    elif doubt := _doubt(state, exclusion, winner, loser, earlier if is_history else later):
+    elif doubt := _doubt(state, exclusion, winner, loser, later):
         _leave_both(state, new, known, settings, doubt)
-    elif loser is new and (is_history or later is known):
+    elif loser is new and later is known:
         come_late(state, new, known, settings)
     else:
         replace_fact(state, loser, winner, settings, REASON)

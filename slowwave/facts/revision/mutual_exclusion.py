@@ -40,32 +40,18 @@ WORD = re.compile(r"[^\W_]+(?:['’.&+#-][^\W_]+)*[+#]*")
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
-_SENTENCE = re.compile(r"[.!?;]\s|[\n;]")
-_CLAUSE = re.compile(r",\s|[.!?;:]\s|\s(?:and|but|so|because|while|although|whereas|y|pero|und|aber)\s")
-_JOINED = re.compile(r",?\s(?:and|but|so|y|pero|und|aber)\s")
 _COMPANY = frozenset("inc ltd llc gmbh corp corporation co company plc ag sa bv limited group".split())
 _PAST = re.compile(
     r"\b(?:was|were|had|did|used to|formerly|former|previously|prior|once|originally|initially|back (?:then|when)|"
     r"at the time|in those days|until|till|through|no longer|not|never|no|ex|left|quit|"
-    r"(?<!has )(?<!have )(?<!'ve )(?<!has also )(?:worked|lived|resided|stayed|served|interned)|"
+    r"(?<!has )(?<!have )(?<!'ve )(?:worked|lived|resided|stayed|served|interned)|"
     r"era|estaba|vivía|vivió|trabajaba|trabajó|antes|hasta|war|hatte|wohnte|arbeitete|früher|damals|bis)\b",
     re.IGNORECASE,
 )
 _STILL_SO = re.compile(r"\b(?:was|were)\s(?=(?:originally\s)?born\b)", re.IGNORECASE)
 """A past form of what holds until now."""
-_EVENT = re.compile(
-    r"\b(?:moved|relocated|joined|started|began|became|got|born|married|took|accepted|switched|changed|went|came)\b",
-    re.IGNORECASE,
-)
-_STATE = re.compile(
-    r"\b(?:has|have|'ve|is|are|am|'s|lives?|works?|resides?|now|currently|since|still)\b", re.IGNORECASE
-)
 _SOUGHT = re.compile(
     r"\b(?:interview\w*|appl(?:y|ies|ied|ying)|applications?|offer(?:s|ed)?|looking (?:for|at))\b", re.I
-)
-_TURN = re.compile(
-    r"\b(?:from|left|leaving|leave|quit|quitting|instead|rather|no longer|not|anymore|any more|over|replaced|formerly|"
-    r"ex|after|was|before|previously|used to|resigned|de|desde|von|aus|statt)\b"
 )
 _UNREAL = ("future", "possible", "would", "if", "wish", "belief")
 _NOT_ALONE = re.compile(
@@ -78,27 +64,6 @@ _NOT_ALONE = re.compile(
     r"second home|guest|también|además|a veces|auch|außerdem|zusätzlich|nebenbei|manchmal|vorübergehend)\b",
     re.IGNORECASE,
 )
-_PERIOD = (
-    rf"(?:\d|(?:{'|'.join(MONTHS)}|(?:mon|tues|wednes|thurs|fri|satur|sun)day|spring|summer|autumn|fall|winter|easter|"
-    r"christmas|weeks?|months?|years?|then|yesterday|today)\b)"
-)
-_CHANGE = re.compile(
-    r"\b(?:now|nowadays|these days|currently|at present|presently|at the moment|as of|from now on|recently|lately|"
-    rf"since (?:(?:the|early|late|mid|last|this|about|around|beginning|start|end|middle|of)[\s-])*{_PERIOD}|"
-    r"no longer|not any ?more|sorry|correction|oops|my mistake|postponed|rescheduled|pushed|brought forward|"
-    r"any ?more|again|back (?:at|in|to|with)|instead|"
-    r"moved|relocated|transferred|joined|began|started|became|switched|changed|shifted|replaced|hired|accepted|left|quit|"
-    r"resigned|(?:took|got|landed|found) (?:an?|the|my|his|her|their) (?:\w+ )?"
-    r"(?:job|position|role|post|place|home|flat)|"
-    r"got (?:hired|engaged)|(?:got|just|newly) married|remarried|"
-    r"(?<!is )(?<!are )(?<!am )(?<!'s )(?<!'m )(?<!'re )(?<!been )married\b(?! to\b)|"
-    r"new (?:\w+ )?(?:job|employer|company|position|role|post|home|house|flat|apartment|place|address|town|city|"
-    r"country|wife|husband|partner|spouse|fiancée?|boss|manager|supervisor)|"
-    r"ahora|actualmente|hoy en día|ya no|de nuevo|desde|mudé|mudó|empecé|empezó|dejé|dejó|"
-    r"jetzt|nun|derzeit|zurzeit|momentan|aktuell|inzwischen|mittlerweile|neuerdings|wieder|seit|nicht mehr|zog|"
-    r"umgezogen|gewechselt)\b",
-    re.IGNORECASE,
-)
 _LASTING = re.compile(r"(?:^|_)(?:born|birth\w*|died|death|native)(?:_|$)")
 _NO_HOMES = frozenset({"tool", "project", "language"})
 _KINDS_APART = frozenset({"person", "place", "organization"})
@@ -106,49 +71,24 @@ _KINDS_APART = frozenset({"person", "place", "organization"})
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """How a statement presents its object: the kind of its words, and `is_plain`: true now, and of this object alone.
-
-    `is_event`: the statement tells of a beginning, not of the present ("moved to Oslo in October"). `tells_change`: it
-    says that this is new, or since when ("works at Acme now").
-    """
+    """How a statement presents its object: the kind of its words; `is_plain`: true now, and of this object alone."""
 
     kind: Kind
     is_plain: bool
-    is_event: bool
-    tells_change: bool
 
 
 @lru_cache(maxsize=65_536)
 def read_claim(statement: str, object_text: str) -> Claim:
-    """The claim of a statement about its object; if it does not name the object, all its words count."""
+    """The claim of a statement about its object. A word of the past, of a plan or of another one makes it not plain."""
     straight = statement.replace("’", "'")
-    at = straight.lower().find(object_text.lower().replace("’", "'"))
-    end = at + len(object_text)
-    opening = max((m.end() for m in _SENTENCE.finditer(straight, 0, max(at, 0))), default=0)
-    sentence = _SENTENCE.search(straight, end) if at >= 0 else None
-    closing = sentence.start() if sentence else len(straight)
-    clause = _CLAUSE.search(straight, end, closing) if at >= 0 else None
-    before = _own_clause(straight[opening:at]) if at >= 0 else straight
-    after = straight[end : clause.start() if clause else closing] if at >= 0 else ""
-    near = _STILL_SO.sub("", f"{before} {after}")
-    around = f"{before} {straight[end:closing]}" if at >= 0 else straight
-    plain_ = not (_PAST.search(near) or _is_unreal(near) or _NOT_ALONE.search(around))
-    is_event = bool(_EVENT.search(near)) and not _STATE.search(near)
-    return Claim(_kind(object_text, straight), plain_, is_event, bool(_CHANGE.search(near)))
+    present = _STILL_SO.sub("", straight)
+    is_plain = not (_PAST.search(present) or _is_unreal(straight) or _NOT_ALONE.search(straight))
+    return Claim(_kind(object_text, straight), is_plain)
 
 
 def telling(text: str) -> list[str]:
     """The words of a text as written, without function words."""
     return [word for word in WORD.findall(text) if word.lower() not in FUNCTION_WORDS]
-
-
-def _own_clause(before: str) -> str:
-    """The last clause with a verb of the words before an object: "left Acme and works at", but "used to like A and"."""
-    for joint in reversed(list(_JOINED.finditer(before))):
-        rest = before[joint.end() :]
-        if telling(rest):
-            return rest
-    return before
 
 
 def _is_unreal(text: str) -> bool:
@@ -157,17 +97,7 @@ def _is_unreal(text: str) -> bool:
     return any(MODALITY.get(word.lower()) in _UNREAL for word in words) or bool(_SOUGHT.search(text))
 
 
-def names_both(statement: str, others: frozenset[str]) -> bool:
-    """Whether a statement names the other object too, as present: "works at Acme and Globex"."""
-    return _names_one(statement, others) and not _TURN.search(statement.lower())
-
-
-def tells_what_ended(statement: str, others: frozenset[str]) -> bool:
-    """Whether a statement says that something changed and names the other object: "left Acme and works at Globex"."""
-    return _names_one(statement, others) and bool(_CHANGE.search(statement.replace("’", "'")))
-
-
-def _names_one(statement: str, names: frozenset[str]) -> bool:
+def names_one(statement: str, names: frozenset[str]) -> bool:
     """Whether a statement has one of the names; "Elena's manager" describes whoever it is at the time."""
     lower = statement.lower()
     found = (name for name in names if name in lower and "'s " not in name)
@@ -286,7 +216,7 @@ def names_of(entities: pl.DataFrame, aliases: pl.DataFrame) -> Mapping[str, froz
 
 _LIFELONG = "It never changes, so one of the two is wrong: both stay."
 _PART = "One may be a part of the other, and nothing says that it changed: both stay."
-_NEXT = "No word says that the date was moved: it may be that of another such event, so both stay."
+_NEXT = "It may be the date of another such event, so both stay."
 _HEARSAY = "Its subject said it, and somebody else says otherwise, so both stay."
 # Parts of parts are parts: two wholes are no conflict, and `contains` is structure, no knowledge (T33).
 _NEVER = ("part_of", "contains", "similar_to")
@@ -325,10 +255,6 @@ class MutualExclusion:
         mates = self._classes.get((fact["scope"], fact["subject_id"], fact["predicate"]), [])
         return [mate for mate in mates if mate["place"] < fact["place"] and self._exclude(fact, mate)]
 
-    def is_event(self, fact: Fact) -> bool:
-        """Whether the statement tells of a beginning ("moved to Oslo in October"), not of the present."""
-        return self._read(fact)[0].is_event
-
     def doubt(self, winner: Fact, loser: Fact, later: Fact) -> str:
         """Why the winner may not end the loser; empty if it may. `later` is the later of the two."""
         until = max(winner["said_at"], loser["said_at"])
@@ -338,8 +264,8 @@ class MutualExclusion:
         if is_lasting(later["predicate"]):
             return _LIFELONG
         if is_dated(later["predicate"]):
-            return "" if self._has_word_of_change(later, earlier) else _NEXT
-        return _PART if self._may_be_part(later, earlier) and not self._tells_change(later, earlier) else ""
+            return _NEXT
+        return _PART if self._may_be_part(later, earlier) and not self._has_beginning(later, earlier) else ""
 
     def _is_own(self, fact: Fact, until: datetime) -> bool:
         """Whether the subject of the fact said it, until that time."""
@@ -351,17 +277,10 @@ class MutualExclusion:
         said = (each for each in messages if until is None or self._sources.at.get(each, until) <= until)
         return frozenset(bare_name(self._sources.speakers.get(message, "")) for message in said) - {""}
 
-    def _tells_change(self, later: Fact, earlier: Fact) -> bool:
-        """Whether the later fact says that something changed: in words, or by a later beginning."""
-        if self._read(later)[0].is_event and later["valid_from"] < earlier["valid_from"]:
-            return False
+    def _has_beginning(self, later: Fact, earlier: Fact) -> bool:
+        """Whether the later fact says when it began, and that is later."""
         times = self._sources.times.get(later["id"], frozenset()) | {later["said_at"]}
-        has_beginning = later["valid_from"] not in times and later["valid_from"] > earlier["valid_from"]
-        return has_beginning or self._has_word_of_change(later, earlier)
-
-    def _has_word_of_change(self, later: Fact, earlier: Fact) -> bool:
-        claim, others = self._read(later)[0], self._read(earlier)[1].names
-        return claim.tells_change or tells_what_ended(later["statement"] or "", others)
+        return later["valid_from"] not in times and later["valid_from"] > earlier["valid_from"]
 
     def _may_be_part(self, a: Fact, b: Fact) -> bool:
         """Whether the objects are places and one may be a part of the other."""
@@ -383,7 +302,7 @@ class MutualExclusion:
             return False
         if not (claim.is_plain and other.is_plain and exclude(forms, other_forms, (claim.kind, other.kind))):
             return False
-        return not (names_both(new["statement"], other_forms.names) or names_both(known["statement"], forms.names))
+        return not (names_one(new["statement"], other_forms.names) or names_one(known["statement"], forms.names))
 
     def _messages(self, fact: Fact) -> frozenset[str]:
         return self._sources.messages.get(fact["id"], frozenset()) | ({fact["message_id"]} - {None})
