@@ -15,20 +15,18 @@ import typer
 from packaging.requirements import Requirement
 from rich.text import Text
 
-from slowwave.common.errors import NoStoreYet, Refused, SlowwaveError, UnknownName, UnusableInput
-from slowwave.common.run_counts import shown_counts
+from slowwave.common.errors import NoStoreYet, SlowwaveError, UnknownName, UnusableInput
 from slowwave.common.text import short_id
 from slowwave.common.timestamps import in_utc
 
 from .configuration import Place
-from .options import DryRun, JsonOption, Limit, Shown, Yes
-from .printing import Aside, Whole, check_that_somebody_can_answer, issue_lines, out, printable, table, undo_line
+from .options import DryRun, Ids, JsonOption, Limit, Shown, Yes
+from .printing import Whole, check_that_somebody_can_answer, out, printable, table, undo_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from storage.doctor import Defect
-    from tasks.entities.retirement import Restored
 
 HEAD = ("when", "flow", "state", "took", "calls", "dollars")
 WIDTHS = ("<16", "<21", "<11", ">8", ">6", ">8")
@@ -51,7 +49,10 @@ def runs(
     place: Place,
 ) -> Shown:
     """List the runs with their changes and costs, newest first."""
+    from recall.history import story_of
     from recall.overview import list_runs, run_record
+
+    from .knowledge_commands import story_lines
 
     if end:
         if run is None:
@@ -63,7 +64,8 @@ def runs(
     if run is not None:
         found = run_record(snapshot, run)
         yield found
-        yield from _run_lines(found, place)
+        yield from story_lines(story_of(snapshot, found["id"]), place.locale)
+        yield Whole(_way_back(found, place))
         return
     listed = list_runs(snapshot, limit)
     yield {"runs": listed}
@@ -119,30 +121,6 @@ def duration(seconds: float | None) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _run_lines(run: Mapping[str, Any], place: Place) -> Iterator[RenderableType]:
-    summary = run["summary"]
-    ended: datetime | None = run["ended_at"]
-    cells = [*zip(HEAD, _cells(run), strict=True), ("ended", ended)]
-    cells += [("tokens", f"{run['tokens_in']:,} in, {run['tokens_out']:,} out")] if run["calls"] else []
-    cells += [("changed", ", ".join(run["effects"]))] if run["effects"] else []
-    cells += [(key.replace("_", " "), value) for key, value in summary.items() if _is_plain(key, value)]
-    cells += [("part of", run["parent_id"])] if run["parent_id"] else []
-    cells += [("parts", ", ".join(run["phases"]))] if run["phases"] else []
-    yield table(run["id"], ("", ""), [(name, cell) for name, cell in cells if cell not in ("", None)])
-    counts = ("Counts", "what", shown_counts(summary.get("counts", {})))
-    for title, head, rows in (counts, ("Refused", "gate", summary.get("refused", {}))):
-        if rows:
-            yield table(title, (head, "count"), list(rows.items()))
-    yield from issue_lines(summary.get("issues", ()))
-    yield from (f"- {note}" for note in (*summary.get("notes", ()), *summary.get("errors", ())))
-    yield Whole(_way_back(run, place))
-
-
-def _is_plain(key: str, value: Any) -> bool:
-    """Whether a value gets a line: values that are shown elsewhere, or as a table, get none."""
-    return key not in ("run", "state", "commit") and isinstance(value, str | int | float) and value != ""
-
-
 def _way_back(run: Mapping[str, Any], place: Place) -> str:
     if run["state"] == "undone":
         return "It was taken back."
@@ -182,39 +160,28 @@ def archived(limit: Limit = SHOWN, *, place: Place) -> Shown:
     if not shown:
         yield "No fact is archived. Archived entities: slowwave entities --all"
         return
-    rows = [(*(fact[name] for name in ("statement", "reason", "at", "score")), short_id(fact["id"])) for fact in shown]
+    rows = [(fact["statement"], fact["reason"], fact["at"], short_id(fact["id"])) for fact in shown]
     caption = f"…and {total - len(shown)} more: --limit" if total > len(shown) else ""
-    yield table("What can be restored", ("fact", "reason", "left", "score", "id"), rows, caption)
+    yield table("What can be restored", ("fact", "reason", "left", "id"), rows, caption)
     yield "Back with: slowwave restore ID"
 
 
 def restore(
-    ids: Annotated[list[str] | None, typer.Argument(help="Facts, by the ids that tables show.")] = None,
-    run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="All facts that this run archived.")] = None,
+    ids: Ids,
     dry_run: DryRun = False,
     *,
     place: Place,
 ) -> Shown:
-    """Restore archived facts. Exit code 4 if one is stored again or was replaced."""
+    """Restore archived facts, all or none. Exit code 4 if one is stored again or was replaced."""
     from tasks.entities.retirement import restore as bring_back
-    from tasks.people.reporting import restored_document
 
     mine = place.run("restore")
-    restored = bring_back(mine, ids or (), run, dry_run=dry_run)
-    yield restored_document(mine, restored, dry_run)
-    yield from _restored_lines(restored, "Would restore" if dry_run else "Restored")
-    if not dry_run:
-        yield f"Away again with: slowwave undo {mine.id}"
-    if restored.refused:
-        raise typer.Exit(Refused.exit_code)
-
-
-def _restored_lines(restored: Restored, title: str) -> Iterator[RenderableType]:
-    rows = [(statement, short_id(fact)) for fact, statement in restored.facts[:SHOWN]]
-    more = len(restored.facts) - len(rows)
-    yield table(f"{title} {len(restored.facts)} facts", ("fact", "id"), rows, f"…and {more} more" if more else "")
-    for fact, statement, reason in restored.refused:
-        yield Aside(f"Not restored: “{statement}” ({short_id(fact)}). {reason}")
+    restored = bring_back(mine, ids, dry_run=dry_run)
+    facts = [{"id": fact, "statement": statement} for fact, statement in restored]
+    yield {"run": None if dry_run else mine.id, "dry_run": dry_run, "restored": facts}
+    rows = [(statement, short_id(fact)) for fact, statement in restored]
+    yield table("Would restore" if dry_run else "Restored", ("fact", "id"), rows)
+    yield None if dry_run else undo_line(mine.id, mine.namespace)
 
 
 def doctor(

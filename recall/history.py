@@ -16,7 +16,6 @@ from slowwave.common.text import short_id
 from slowwave.common.types import Chain, Decided, Entity, Mention, Pair, Provenance, Story, Version
 from slowwave.common.types.stories import MOST, clipped
 from slowwave.common.validity import Moment, as_known, oldest_first
-from slowwave.lifecycle.pruning_and_eviction import REREAD
 from storage.rows import quoted
 from storage.snapshots import Snapshot
 from storage.undo import FOR_GOOD
@@ -117,23 +116,15 @@ def _reason(row: dict[str, Any]) -> str:
 
 
 ARCHIVED = "status = 'archived'"
-_LEFT = "action IN ('prune', 'archive')"
 _READ = ("id", "statement", "status_reason", "expired_at")
 
 
 def archived(snapshot: Snapshot, limit: int = 50) -> tuple[int, list[dict[str, Any]]]:
-    """How many facts are archived, and those that left last: id, statement, reason, at, and score of pruned ones."""
+    """How many facts are archived, and those that left last: id, statement, reason, at."""
     parts = [snapshot.frame(name, ARCHIVED, _READ) for name in ALL]
     rows = pl.concat(parts).unique("id", keep="first", maintain_order=True)
     newest = rows.sort("expired_at", "id", descending=True, nulls_last=True).head(limit)
-    decisions = snapshot.by_ids(
-        "decisions", newest["id"], ["subject_id", "at", "measures"], key="subject_id", where=_LEFT
-    )
-    scores = decisions.sort("at").unique("subject_id", keep="last").select(
-        id="subject_id", score=pl.col("measures").str.json_path_match("$.score").cast(pl.Float64, strict=False)
-    )  # fmt: skip
-    both = newest.join(scores, on="id", how="left", maintain_order="left").select(*_READ, "score")
-    return len(rows), both.rename({"status_reason": "reason", "expired_at": "at"}).to_dicts()
+    return len(rows), newest.rename({"status_reason": "reason", "expired_at": "at"}).to_dicts()
 
 
 # The story of one row: its content, sources and decisions, and the rows before and after it.
@@ -252,31 +243,15 @@ def _find(snapshot: Snapshot, name: str, kinds: Sequence[str] = _KINDS) -> tuple
         exact = rows.filter(pl.col("id") == name)
         if len(exact) or len(rows):
             return kind, _the_one(kind, name, exact if len(exact) else rows)
-    for kind in wanted:
-        if kind in _OWN_NAMES:
-            rows = snapshot.frame(kind, f"starts_with({_OWN_NAMES[kind]}, {quoted(name)})", limit=_SEVERAL + 1)
-            if name and len(rows):
-                return kind, _the_one(kind, name, rows)
-    if name and (message := _message_of_quotation(snapshot, name)):
-        if "messages" in wanted:
-            return _find(snapshot, message, ("messages",))
-        raise UnknownName("id", name, (), f"It was a quotation, which a model read later: `slowwave why {message}`.")
     raise UnknownName("id", name, (), _WHERE_IDS_ARE)
 
 
-def _meaning(name: str, column: str = "id") -> str:
+def _meaning(name: str) -> str:
     """The rows whose id is, or begins with, `name`, or has that short form."""
-    names = [f"{column} = {quoted(name)}", f"starts_with({column}, {quoted(name)})"]
+    names = [f"id = {quoted(name)}", f"starts_with(id, {quoted(name)})"]
     if _SHORT.fullmatch(name):
-        names.append(f"{column} LIKE {quoted(f'%_{name}%')}")
+        names.append(f"id LIKE {quoted(f'%_{name}%')}")
     return " OR ".join(names)
-
-
-def _message_of_quotation(snapshot: Snapshot, name: str) -> str:
-    """The message of a quotation that what a model read has replaced; empty where the name means none."""
-    where = f"action = '{REREAD}' AND ({_meaning(name, 'subject_id')})"
-    messages = snapshot.frame("decisions", where, ["ids_in"], limit=1)["ids_in"].explode().drop_nulls()
-    return str(messages[0]) if len(messages) else ""
 
 
 def _the_one(kind: str, name: str, rows: pl.DataFrame) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from flows.maintenance import communities, consolidate, decay, steward, upkeep
 from flows.nights import backfill, sleep
 from flows.oversight import reembed
 from inference.embedding import STATIC_MODELS
+from recall.history import archived
 from recall.proposals import list_proposals
 from recall.report import consolidation_report
 from slowwave.common.errors import UnknownName
@@ -255,7 +256,7 @@ def _first_run(place: Path, flow: str) -> str:
 def restored(place: Path) -> None:
     """What a run archived comes back."""
     run = existing_run("restore", str(place), "default", LATER)
-    restore(run, of_run=_first_run(place, "steward"))
+    restore(run, [each["id"] for each in archived(Store.open(str(place)).snapshot())[1]])
 
 
 def observed(place: Path) -> None:

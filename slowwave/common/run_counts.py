@@ -71,7 +71,6 @@ class RunCount(StrEnum):
     FACTS_SCORED = "facts scored"
     FACTS_SUPERSEDED = "facts superseded", "facts replaced by newer ones"
     FACTS_MOVED = "facts moved", "facts moved to another entity"
-    FACTS_NOT_RESTORED = "facts not restored", "facts that could not be restored", IN_SHORT
 
     QUOTATIONS_REPLACED = "quotations replaced", "quotations replaced by what a model read"
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from recall.history import fact_named
 from slowwave.common import frames
-from slowwave.common.errors import Refused, UnknownName, UnusableInput
+from slowwave.common.errors import Refused, UnusableInput
 from slowwave.common.records import REDUNDANT
 from slowwave.common.run_counts import RunCount
 from slowwave.common.validity import ENDS, live_sql
@@ -209,52 +209,37 @@ def _hand_on_usage(tx: Transaction, ids: pl.Series) -> None:
 
 
 ARCHIVED = "status = 'archived'"
-LEFT = "action IN ('prune', 'archive')"
+Facts = tuple[tuple[str, str], ...]
+"""Id and statement of each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """What came back, or would: (id, statement) of each; and what did not: (id, statement, reason)."""
-
-    facts: tuple[tuple[str, str], ...] = ()
-    refused: tuple[tuple[str, str, str], ...] = ()
-
-
-def restore(run: Run, ids: Sequence[str] = (), of_run: str | None = None, *, dry_run: bool = False) -> Restored:
-    """Make archived facts active again, from both tables, as a run of its own; others are returned with a reason.
+def restore(run: Run, ids: Sequence[str], *, dry_run: bool = False) -> Facts:
+    """Make archived facts active again, from both tables, all or none, as a run of its own; returns them.
 
     Their aspects come back. They are compared with others again, have no score until the next sweep, and their age
-    counts from now (S3-07, S4-07). Raises before the run begins where facts that are named may not come back.
+    counts from now (S3-07, S4-07). Raises where one of them may not come back.
     """
     snapshot = store_of(run).snapshot()
-    chosen = _facts_to_restore(snapshot, ids, of_run)
-    planned = _restored(_restoration(snapshot, run, chosen))
-    if of_run is None and planned.refused:
-        reasons = "; ".join(f"“{statement}” ({id_}): {reason}" for id_, statement, reason in planned.refused)
-        raise Refused(f"Nothing was restored. {reasons}", "Leave these out; `slowwave why ID` tells more.")
-    if dry_run:
-        return planned
+    chosen = _facts_to_restore(snapshot, ids)
+    planned = _restoration(snapshot, run, chosen)
+    if not dry_run:
 
-    def write(tx: Transaction) -> RestorationPlan:
-        plan = _restoration(tx, run, chosen)
-        _write_restoration(tx, plan)
-        return plan
+        def write(tx: Transaction) -> RestorationPlan:
+            plan = _restoration(tx, run, chosen)
+            _write_restoration(tx, plan)
+            return plan
 
-    def count(plan: RestorationPlan) -> dict[RunCount, int]:
-        return {RunCount.FACTS_RESTORED: len(plan.facts), RunCount.FACTS_NOT_RESTORED: len(plan.refused)}
+        def count(plan: RestorationPlan) -> dict[RunCount, int]:
+            return {RunCount.FACTS_RESTORED: len(plan.facts)}
 
-    done = in_one_commit(run, "restore", {"ids": list(ids), "run": of_run}, write, count)
-    clear_stale_flags(run)
-    renew_profiles(run, done.facts["owner_entity_id"])
-    return _restored(done)
+        planned = in_one_commit(run, "restore", {"ids": list(ids)}, write, count)
+        clear_stale_flags(run)
+        renew_profiles(run, planned.facts["owner_entity_id"])
+    return tuple(planned.facts.sort("id").select("id", "statement").iter_rows())
 
 
-def _facts_to_restore(snapshot: Snapshot, ids: Sequence[str], of_run: str | None) -> list[str]:
-    """Ids of the archived facts that are meant; raises where one is not archived, or names nothing."""
-    if bool(ids) == (of_run is not None):
-        raise UnusableInput("Name facts by their ids, or one run that retired some.", "See `slowwave archived`.")
-    if of_run is not None:
-        return _retired_by(snapshot, of_run)
+def _facts_to_restore(snapshot: Snapshot, ids: Sequence[str]) -> list[str]:
+    """Whole ids of archived facts; raises where one is not archived."""
     meant = [fact_named(snapshot, id_) for id_ in ids]
     rows = _from_both_tables(snapshot, meant, ["id", "status"])
     if wrong := [f"{fact} is {status}" for fact, status in rows.filter(pl.col("status") != "archived").iter_rows()]:
@@ -262,22 +247,6 @@ def _facts_to_restore(snapshot: Snapshot, ids: Sequence[str], of_run: str | None
             f"Nothing was restored: {'; '.join(wrong)}.", "`slowwave archived` lists what can come back."
         )
     return sorted(set(meant))
-
-
-def _retired_by(snapshot: Snapshot, of_run: str) -> list[str]:
-    """The facts that a run, or a phase of it, retired and that are archived still."""
-    phases = snapshot.by_ids("runs", [of_run], ["id"], key="parent_id")["id"]
-    decisions = snapshot.by_ids("decisions", [of_run, *phases], ["subject_id", "at"], key="run_id", where=LEFT)
-    rows = _from_both_tables(snapshot, decisions["subject_id"], ["id", "expired_at"], ARCHIVED)
-    found = rows.join(decisions, left_on=["id", "expired_at"], right_on=["subject_id", "at"], how="semi")["id"].sort()
-    known = snapshot.frame("runs", columns=["id"])["id"]
-    if decisions.is_empty() and of_run not in known:
-        raise UnknownName("run", of_run, known)
-    if found.is_empty():
-        raise UnusableInput(
-            f"Nothing that run {of_run} retired is archived still.", "`slowwave archived` lists what is."
-        )
-    return found.to_list()
 
 
 def _from_both_tables(
@@ -300,13 +269,17 @@ def _restoration(reading: Reading, run: Run, ids: Sequence[str]) -> RestorationP
     )
     ends = pl.concat([archived[end] for end in ENDS]).drop_nulls().unique()
     others = reading.by_ids("facts", archived["subject_id"], READ, key="subject_id", where=live_sql(run.now))
-    return plan_restoration(
+    plan = plan_restoration(
         archived,
         others,
         reading.by_ids("entities", ends, ["id", "entity_type"]),
         single_valued(archived["predicate"].drop_nulls().unique(), reading.frame("predicates")),
         run.now,
     )
+    if len(plan.refused):
+        reasons = "; ".join(f"“{statement}” ({id_}): {reason}" for id_, statement, reason in plan.refused.iter_rows())
+        raise Refused(f"Nothing was restored. {reasons}", "Leave these out; `slowwave why ID` tells more.")
+    return plan
 
 
 def _write_restoration(tx: Transaction, plan: RestorationPlan) -> None:
@@ -319,11 +292,6 @@ def _write_restoration(tx: Transaction, plan: RestorationPlan) -> None:
     ends = pl.concat([plan.facts[end] for end in ENDS])
     gone = tx.by_ids("entities", ends, where=f"{ARCHIVED} AND merged_into IS NULL", with_vector=True)
     tx.upsert("entities", revived(gone))
-
-
-def _restored(plan: RestorationPlan) -> Restored:
-    back = plan.facts.sort("id").select("id", "statement")
-    return Restored(tuple(back.iter_rows()), tuple(plan.refused.iter_rows()))
 
 
 @task("clear stale flags")

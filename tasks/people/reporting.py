@@ -25,7 +25,6 @@ from storage import doctor
 from storage import undo as undoing
 from storage.store import Store
 from storage.transactions import Transaction
-from tasks.entities.retirement import Restored
 from tasks.runtime.engine import is_inline, log, task
 from tasks.runtime.retrying import WHOLE_MEMORY
 from tasks.runtime.run_pages import markdown_table, plain_text, show_page, show_table
@@ -101,7 +100,7 @@ async def publish_findings(run: Run, found: Mapping[str, Any]) -> None:
         raise Damaged(sentence, f"Look with `slowwave doctor {place}`, mend with --repair.")
 
 
-# Undo and restore, for the command line and the page in the browser.
+# Undo, for the command line and the page in the browser.
 
 
 def take_back(
@@ -116,16 +115,6 @@ def take_back(
         tx.upsert("runs", finished_row(run, parameters, {UNDID: list(report.runs)}))
 
     return undoing.undo(store, meant, run.id, run.now, cascade=cascade, dry_run=dry_run, only=only, record=record)
-
-
-def restored_document(run: Run, restored: Restored, dry_run: bool) -> dict[str, Any]:
-    """The contract of `restore --json`."""
-    return {
-        "run": None if dry_run else run.id,
-        "dry_run": dry_run,
-        "restored": [{"id": fact, "statement": text} for fact, text in restored.facts],
-        "refused": [{"id": fact, "statement": text, "reason": reason} for fact, text, reason in restored.refused],
-    }
 
 
 # The form of a review: built from what waits, and read again when it is filled in.

@@ -21,17 +21,17 @@ from talk import assert_same, contents, rows
 from inference.embedding import open_embedder
 from recall.history import archived
 from slowwave.common import frames
-from slowwave.common.errors import UnknownName, UnusableInput
+from slowwave.common.errors import Refused, UnknownName, UnusableInput
 from slowwave.common.settings import StewardSettings
 from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle.restore import plan_restoration
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import UndoReport, undo
-from tasks.entities.retirement import Restored, restore
+from tasks.entities.retirement import restore
 from tasks.nightly.scoring_and_pruning import prune, score
 from tasks.people.observations import retire
-from tasks.people.reporting import restored_document, take_back
+from tasks.people.reporting import take_back
 from tasks.runtime.runs import Run, existing_run
 
 Row = dict[str, Any]
@@ -97,8 +97,8 @@ def test_restoring_what_a_sweep_pruned_gives_back_what_there_was(keep: Keep, mad
     uri = keep(facts=told, fact_aspects=tags, entities=[ANA])
     before = {name: rows(uri, name).drop(AGAIN, strict=False) for name in CHANGED}
     faded = prune(a_run(uri, NOW, "steward-1"), HOW).ids
-    back = restore(a_run(uri), of_run="steward-1") if faded else Restored()
-    assert {key for key, _ in back.facts} == set(faded)
+    back = restore(a_run(uri), faded) if faded else ()
+    assert {key for key, _ in back} == set(faded)
     after = {name: rows(uri, name).drop(AGAIN, strict=False) for name in CHANGED}
     assert_same({"facts": before["facts"]}, {"facts": after["facts"]})
     slugs_then, slugs_now = (part["fact_aspects"].select("fact_id", "slug").sort(pl.all()) for part in (before, after))
@@ -116,7 +116,7 @@ def test_what_is_restored_is_recalled_again_and_does_not_fade_at_once(keep: Keep
     assert prune(a_run(uri, NOW, "steward-1"), HOW).ids == ("bees",)
     with OpenMemory.open(str(uri)) as memory:
         assert memory.recall("bees", now=NOW).facts == ()
-    assert restore(a_run(uri), ["bees"]) == Restored((("bees", "Ana uses bees"),))
+    assert restore(a_run(uri), ["bees"]) == (("bees", "Ana uses bees"),)
     assert rows(uri, "fact_scores")["id"].to_list() == ["tea"]
     with OpenMemory.open(str(uri), is_logged=False) as memory:  # to be recalled would save it for ever
         assert [found.id for found in memory.recall("bees", now=LATER).facts] == ["bees"]
@@ -136,7 +136,7 @@ def test_it_comes_back_from_the_archive_with_its_birth_its_vector_and_its_entity
     )
     before = contents(uri)
     run = a_run(uri)
-    assert restore(run, ["old"]).facts == (("old", "Ana uses old"),)
+    assert restore(run, ["old"]) == (("old", "Ana uses old"),)
     [row] = rows(uri, "facts").to_dicts()
     assert (row["status"], row["status_reason"], row["expired_at"]) == ("active", "restored", None)
     assert (row["created_at"], row["consolidated_at"]) == (ago(300), None)
@@ -187,36 +187,27 @@ def test_a_fact_that_is_known_again_or_has_a_successor_stays_away(away: Row, the
 
 
 @pytest.mark.proof
-def test_of_a_run_comes_back_what_may_and_the_rest_is_told(keep: Keep) -> None:
+def test_all_that_are_named_come_back_or_none(keep: Keep) -> None:
     uri = keep(facts=[fact("a"), fact("b"), fact("c", 2)], entities=[ANA])
     prune(a_run(uri, NOW, "steward-1"), HOW)
     with Store.open(str(uri)).commit("steward-1", "run", NOW) as tx:
         tx.upsert("facts", pl.DataFrame([fact("d", 0, statement_hash="h_a", object_text="a")]))
-        tx.upsert("runs", pl.DataFrame({"id": ["steward-1"], "flow": ["steward"]}))
-    would = restore(a_run(uri), of_run="steward-1", dry_run=True)
+    with pytest.raises(Refused, match="It is known again as d"):
+        restore(a_run(uri), ["a", "b"])
+    assert restore(a_run(uri), ["b"], dry_run=True) == (("b", "Ana uses b"),)
     assert live(uri) == ["c", "d"]
-    done = restore(a_run(uri), of_run="steward-1")
-    assert done == would == Restored((("b", "Ana uses b"),), (("a", "Ana uses a", "It is known again as d."),))
+    restore(a_run(uri), ["b"])
     assert live(uri) == ["b", "c", "d"]
-    undo(Store.open(str(uri)), "restore-1", "undo-1", LATER)
-    with pytest.raises(UnknownName):
-        restore(a_run(uri), of_run="steward-9")
 
 
 def test_what_cannot_be_restored_is_said(keep: Keep) -> None:
-    uri = keep(facts=[fact("here"), gone("away")], runs=[{"id": "made-2", "flow": "made"}])
-    for ids, run, error, why in (
-        (["nothing"], None, UnknownName, "nothing"),
-        (["here"], None, UnusableInput, "here is active"),
-        ([], None, UnusableInput, "Name facts"),
-        (["away"], "steward-1", UnusableInput, "Name facts"),
-        ([], "made-2", UnusableInput, "Nothing that run made-2 retired"),
-    ):
+    uri = keep(facts=[fact("here"), gone("away")])
+    for name, error, why in (("nothing", UnknownName, "nothing"), ("here", UnusableInput, "here is active")):
         with pytest.raises(error, match=why):
-            restore(a_run(uri), ids, run)
+            restore(a_run(uri), [name])
 
 
-def test_the_archive_is_listed_with_reason_time_and_score(keep: Keep) -> None:
+def test_the_archive_is_listed_with_reason_and_time(keep: Keep) -> None:
     uri = keep(
         facts=[fact("old"), gone("let_go", 5, "deleted"), fact("here", 1)], facts_archive=[gone("out", 99, "evicted")]
     )
@@ -226,16 +217,12 @@ def test_the_archive_is_listed_with_reason_time_and_score(keep: Keep) -> None:
     assert (total, [(each["id"], each["reason"]) for each in shown]) == (
         3, [("old", "pruned"), ("let_go", "deleted"), ("out", "evicted")],
     )  # fmt: skip
-    assert (shown[0]["at"], shown[0]["score"], shown[1]["score"]) == (
-        NOW,
-        pytest.approx(0.5 * 0.5 ** (300 / 90), abs=1e-5),
-        None,
-    )
+    assert shown[0]["at"] == NOW
     assert archived(snapshot, limit=1)[1] == shown[:1]
     assert archived(Store.open(str(keep())).snapshot()) == (0, [])
 
 
-# The flows `undo` and `restore`
+# Undo
 
 IDS = ("f_1_aaaaaaaa", "f_1_bbbbbbbb")
 SAID = ("Marta likes tea.", "Marta paints boats.")
@@ -265,17 +252,8 @@ def retired(memory: Path) -> str:
     return run.id
 
 
-def statuses(memory: Path) -> list[str]:
-    return rows(memory, "facts")["status"].to_list()
-
-
 def take(memory: Path, run: str, *, dry_run: bool = False) -> UndoReport:
     return take_back(existing_run("undo", str(memory), "default"), run, cascade=False, dry_run=dry_run)
-
-
-def back(memory: Path, *facts: str, of_run: str | None = None, dry_run: bool = False) -> dict[str, Any]:
-    run = existing_run("restore", str(memory), "default")
-    return restored_document(run, restore(run, facts, of_run, dry_run=dry_run), dry_run)
 
 
 def test_an_undo_tried_dry_changes_nothing_and_then_the_beginning_of_an_id_is_enough(memory: Path) -> None:
@@ -286,20 +264,3 @@ def test_an_undo_tried_dry_changes_nothing_and_then_the_beginning_of_an_id_is_en
     assert_same(contents(memory), after)
     assert take(memory, run[:-2]).runs == (run,)
     assert_same(contents(memory), before)
-
-
-# Restore
-
-
-@pytest.mark.proof
-def test_a_restore_brings_back_facts_or_all_that_a_run_archived_and_can_be_taken_back(memory: Path) -> None:
-    run = retired(memory)
-    looked = back(memory, of_run=run, dry_run=True)
-    assert (looked["run"], len(looked["restored"]), statuses(memory)) == (None, 2, ["archived", "archived"])
-    first = back(memory, *IDS[:1])
-    assert first["restored"] == [{"id": IDS[0], "statement": SAID[0]}]
-    assert statuses(memory) == ["active", "archived"]
-    second = back(memory, of_run=run)
-    assert [each["id"] for each in second["restored"]] == [IDS[1]]
-    assert take(memory, second["run"]).runs == (second["run"],)
-    assert statuses(memory) == ["active", "archived"]

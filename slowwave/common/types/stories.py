@@ -264,7 +264,9 @@ def _of_message(story: Story, locale: Locale) -> Parts:
 
 
 def _of_run(story: Story, locale: Locale) -> Parts:
-    row, counts = story.columns, _counts(story.columns.get("summary"))
+    row = story.columns
+    summary = json.loads(row.get("summary") or "{}")
+    counts = shown_counts(summary.get("counts", {}))
     ended = row.get("ended_at")
     until = f" until {ended:%H:%M}" if isinstance(ended, datetime) else ""
     yield "", [Line(_moment(row.get("started_at")), f"{row.get('flow', '')}: {row.get('state', '')}{until}.")]
@@ -272,7 +274,9 @@ def _of_run(story: Story, locale: Locale) -> Parts:
     if row.get("calls"):
         tokens = f"{row.get('tokens_in', 0):,} tokens in, {row.get('tokens_out', 0):,} out"
         yield "What it cost", [Line("", f"{row['calls']} calls of a model, {tokens}, ${row.get('usd', 0):.4f}")]
+    yield "What it refused", [Line("", f"{gate}: {count:,}") for gate, count in summary.get("refused", {}).items()]
     yield "What it changed", changed_lines(story)
+    yield "What it says", [Line("", text) for key in ("errors", "notes", "issues") for text in summary.get(key, ())]
 
 
 def changed_lines(run: Story) -> list[Line]:
@@ -436,15 +440,6 @@ def _value(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.2f}"
     return clipped(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
-
-
-def _counts(summary: Any) -> dict[str, int]:
-    """The counts of a run by their labels, from its summary."""
-    try:
-        counts = json.loads(summary or "{}").get("counts", {})
-    except (TypeError, ValueError, AttributeError):
-        return {}
-    return shown_counts({name: count for name, count in counts.items() if isinstance(count, int)})
 
 
 def _cut(lines: list[Line], most: int = MOST) -> list[Line]:
