@@ -131,12 +131,6 @@ def serve(
             help="Another host name of this machine; requests to unknown names are refused.",
         ),
     ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--token-file", metavar="FILE", help="A file with the token of the page; default $SLOWWAVE_SERVE_TOKEN."
-        ),
-    ] = None,
     is_opened: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     *,
     place: Place,
@@ -145,7 +139,7 @@ def serve(
     """Serve the memory as a page in the browser, and to agents over MCP, until Ctrl-C.
 
     Ask, look at people and their past, see what the last night changed and undo it, review what waits, costs, atlas.
-    MCP is at /mcp. The page needs one token (SLOWWAVE_SERVE_TOKEN or a file), MCP needs another (SLOWWAVE_MCP_TOKEN),
+    MCP is at /mcp. The page needs one token (SLOWWAVE_SERVE_TOKEN), MCP needs another (SLOWWAVE_MCP_TOKEN),
     so that no agent can approve; random ones are shown at the start. The link logs in once.
     """
     from apps.mcp.server import parse_address, token_for
@@ -153,7 +147,7 @@ def serve(
     from apps.serve.app import serve as run
 
     address = parse_address(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-    tokens = Tokens(token_for(address, token_file, PAGE_VARIABLE), token_for(address))
+    tokens = Tokens(token_for(address, PAGE_VARIABLE), token_for(address))
 
     def say(page: str, mcp: str) -> None:
         if as_json:

@@ -15,7 +15,7 @@ from slowwave.common.types import Mention, Provenance
 from slowwave.facts.deduplication.observations import named_by
 from slowwave.review.changes import RowChange, changed_words, decoded, in_words, parts_in_words
 from slowwave.review.proposals import observations_in
-from storage.changes import SLOT, STATE, basis_of, facts_by_id, owners_in
+from storage.changes import SLOT, basis_of, facts_by_id, owners_in
 from storage.rows import quoted
 from storage.snapshots import Reading
 
@@ -104,33 +104,6 @@ def proposal_named(reading: Reading, text: str) -> Proposal:
     return next(_proposal(row) for row in reading.by_ids("proposals", named).iter_rows(named=True))
 
 
-def diff_lines(proposal: Proposal, words: Mapping[str, str]) -> tuple[str, ...]:
-    """A line for each row: `+` is new, `-` goes, `~` changes columns; `words` are statements and names by id.
-
-    Decisions and other records of the change itself are left out.
-    """
-    kept = [each for each in proposal.changes if each.table not in ("decisions", "patch_batches", "fact_aspects")]
-    kept.sort(key=lambda each: (each.table not in ("facts", "entities"), each.table, each.id))
-    return tuple(_line(each, words) for each in kept)
-
-
-def _line(change: RowChange, words: Mapping[str, str]) -> str:
-    before, after = _shown(change.before) or {}, _shown(change.after) or {}
-    own = next((str(row["statement"]) for row in (after, before) if row.get("statement")), "")
-    text = words.get(change.id) or own
-    about = f"{change.table} {f'“{text}”' if text else change.id}"
-    if change.is_removal or change.is_new:
-        return f"{'-' if change.is_removal else '+'} {about}"
-    cells = (f"{name} {_cell(before.get(name), words)} → {_cell(after[name], words)}" for name in sorted(after))
-    return f"~ {about}: {'; '.join(cells)}"
-
-
-def _cell(value: Any, words: Mapping[str, str]) -> str:
-    if value in (None, "", []):
-        return "nothing"
-    return f"“{words[value]}”" if isinstance(value, str) and value in words else str(value)
-
-
 def _shown(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return None if row is None else {name: value for name, value in row.items() if name not in _HIDDEN}
 
@@ -161,17 +134,16 @@ class ProposalStory:
     """All that a person wants to know before they say yes or no; `stale` is empty while it can be carried out."""
 
     proposal: Proposal
-    diff: tuple[str, ...]
+    summary: tuple[str, ...]
     rests_on: tuple[Mention, ...]
     evidence: tuple[Provenance, ...]
     stale: tuple[str, ...]
-    summary: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The contract of `review show --json`."""
         return {
             **self.proposal.as_json(),
-            "diff": list(self.diff),
+            "summary": list(self.summary),
             "rests_on": [asdict(each) for each in self.rests_on],
             "evidence": [asdict(each) for each in self.evidence],
             "stale": list(self.stale),
@@ -185,20 +157,19 @@ def story_of_proposal(reading: Reading, proposal: Proposal, now: datetime) -> Pr
     unchanged = [Mention(row, fact["statement"] or "") for row, fact in sorted(facts.items()) if row not in changed]
     return ProposalStory(
         proposal,
-        diff_lines(proposal, _words(reading, proposal)),
+        summary_of(reading, proposal),
         tuple(unchanged),
         _evidence(reading, proposal),
         stale_proposals(reading, [proposal], now).get(proposal.id, ()),
-        summary_of(reading, proposal),
     )
 
 
 def summary_of(reading: Reading, proposal: Proposal) -> tuple[str, ...]:
-    """What it would change: of a split its parts, else a sentence for each fact, entity or document, or the rows."""
+    """What it would change: of a split its parts, else a sentence for each fact, entity or document."""
     if proposal.ask.get("splits"):
         return parts_in_words(proposal.ask, texts_of(reading, observations_in(proposal.ask)))
-    words = _words(reading, proposal)
-    return in_words(proposal.changes, words) or diff_lines(proposal, words)
+    tables = sorted({each.table for each in proposal.changes})
+    return in_words(proposal.changes, _words(reading, proposal)) or (f"Rows of {', '.join(tables)} change.",)
 
 
 def _words(reading: Reading, proposal: Proposal) -> dict[str, str]:
@@ -219,7 +190,7 @@ def stale_proposals(reading: Reading, proposals: Sequence[Proposal], now: dateti
         mine |= {each.id: {key: current.get(key) for key in basis[each.id]} for each in part}
     changed = {row for row, then in basis.items() if then != mine[row]}
     words = texts_of(reading, {name for row in changed for name in _ids_of(basis[row], mine[row])})
-    return {row: changed_words(basis[row], mine[row], STATE, words) for row in changed}
+    return {row: changed_words(basis[row], mine[row], words) for row in changed}
 
 
 def in_turn(reading: Reading, proposals: Sequence[Proposal]) -> Iterator[list[Proposal]]:

@@ -13,7 +13,6 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -182,13 +181,12 @@ class Token:
     is_new: bool
 
 
-def token_for(address: Address, file: Path | None = None, variable: str = VARIABLE) -> Token:
-    """The token of the file or the environment, or a random one, which only a loopback address may do with."""
-    given, origin = (os.environ.get(variable, ""), variable) if file is None else (_content(file), str(file))
-    if given or file:
+def token_for(address: Address, variable: str = VARIABLE) -> Token:
+    """The token of the environment, or a random one, which only a loopback address may do with."""
+    if given := os.environ.get(variable, ""):
         if not _TOKEN.fullmatch(given):
             raise UnusableInput(
-                f"{origin} is no usable token.", "Sixteen printable ASCII characters or more, without spaces."
+                f"{variable} is no usable token.", "Sixteen printable ASCII characters or more, without spaces."
             )
         return Token(given, False)
     if not address.is_loopback:
@@ -197,13 +195,6 @@ def token_for(address: Address, file: Path | None = None, variable: str = VARIAB
             f"Set {variable}, or listen on 127.0.0.1.",
         )
     return Token(secrets.token_urlsafe(32), True)
-
-
-def _content(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError as error:
-        raise UnusableInput(f"{file} cannot be read: {error.strerror}.", "Name a file that holds the token.") from error
 
 
 class OneToken:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 
@@ -17,7 +17,7 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ValidationError
 
 from inference.secrets import clean_error, without_secrets
-from slowwave.common.errors import NoStoreYet, SlowwaveError
+from slowwave.common.errors import SlowwaveError
 from slowwave.common.lexicon.labels import Locale, shown_relation, shown_type
 from slowwave.common.text import readable
 from slowwave.integrations.python_api import OpenMemory
@@ -99,34 +99,17 @@ def answering(function: Callable[P, R]) -> Callable[P, R]:
     def answer(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return as_evidence(function(*args, **kwargs))
-        except NoStoreYet as gone:
-            raise _gone(gone) from gone
         except SlowwaveError as error:
             raise ToolError(inert_text(without_secrets(f"{error.message} {error.remedy}".strip()))) from error
         except (ToolError, MCPError):
             raise
         except Exception as error:
-            raise _unforeseen(error, [*args, *kwargs.values()]) from clean_error(error)
+            raise UnexpectedToolError(
+                f"Something went wrong in the memory ({type(error).__name__}). Try once more; if it stays so, tell "
+                "your person: the log of the server says more, and `slowwave doctor` looks at the store."
+            ) from clean_error(error)
 
     return answer
-
-
-def _gone(error: SlowwaveError) -> ToolError:
-    return ToolError(f"{error.message} Tell your person: this server needs the store that it was started on.")
-
-
-def _unforeseen(error: Exception, given: Sequence[object]) -> ToolError:
-    """The answer for an unexpected error; the server writes all of it to its log."""
-    for ctx in given:
-        if isinstance(ctx, Context):
-            try:
-                memory_of(ctx).place.attached()
-            except SlowwaveError as gone:
-                return _gone(gone)
-    return UnexpectedToolError(
-        f"Something went wrong in the memory ({type(error).__name__}). Try once more; if it stays so, tell your "
-        "person: the log of the server says more, and `slowwave doctor` looks at the store."
-    )
 
 
 def memory_of(ctx: Agent) -> OpenMemory:

@@ -39,10 +39,6 @@ class TooLong(UnusableInput):
     """More bytes than a form or a document may have."""
 
 
-class NotJson(UnusableInput):
-    """A body of another type than JSON."""
-
-
 async def form(request: Request, most: int = MOST_BYTES) -> Values:
     """The fields of a form without files; raises `TooLong` beyond `most` bytes, `UnusableInput` for a broken form."""
     try:
@@ -53,10 +49,10 @@ async def form(request: Request, most: int = MOST_BYTES) -> Values:
 
 
 async def document(request: Request) -> Values:
-    """The keys of a JSON object; raises `NotJson` for another type of content, `TooLong`, or `UnusableInput`."""
+    """The keys of a JSON object; raises `TooLong`, or `UnusableInput` for anything else."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise NotJson(
+        raise UnusableInput(
             f"The body is {kind!r}." if kind else "The body has no type.",
             "Send one JSON object with the header `Content-Type: application/json`.",
         )
@@ -130,7 +126,7 @@ class Tokens:
         if self.page.text == self.mcp.text:
             raise UnusableInput(
                 "The page and MCP have the same token, so agents could approve what they propose.",
-                f"Give the page a token of its own: {PAGE_VARIABLE}, --token-file FILE, or none for a random one.",
+                f"Give the page a token of its own: {PAGE_VARIABLE}, or none for a random one.",
             )
 
 
@@ -200,7 +196,7 @@ class Access:
             query = request.url.remove_query_params("token").query  # a token there would stay in the history
             return await self._let_in(request, given, local(f"{quote(path)}?{query}".removesuffix("?")))
         if not path.startswith(API):  # a form of a page that was open when the server started again
-            return await self._let_in(request, None, _page_before(request))
+            return await self._let_in(request, None, "/")
         wanted = {"WWW-Authenticate": "Bearer"}
         return JSONResponse(
             {"error": "This needs the token.", "remedy": "Send the header `Authorization: Bearer TOKEN`."},
@@ -248,13 +244,6 @@ def _cookie(request: Request) -> str:
     """Its name; browsers share cookies between all ports of a machine."""
     _, port = request.scope.get("server") or ("", 0)
     return f"slowwave-{port}"
-
-
-def _page_before(request: Request) -> str:
-    """The page of this server from which a form was sent, else the first one."""
-    before = urlsplit(request.headers.get("referer", ""))
-    is_here = before.netloc == request.headers.get("host")
-    return local(f"{before.path}?{before.query}".removesuffix("?")) if is_here else "/"
 
 
 def _is_from_here(request: Request) -> bool:

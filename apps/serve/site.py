@@ -35,7 +35,7 @@ from slowwave.common.timestamps import date_in_words
 from slowwave.integrations.python_api import OpenMemory
 from storage.snapshots import Snapshot
 
-from .access import NotJson, TooLong, Values, document, form
+from .access import TooLong, Values, document, form
 
 FOLDER = Path(__file__).parent
 PAGES = (
@@ -43,7 +43,7 @@ PAGES = (
     ("/atlas", "Atlas"),
 )  # fmt: skip
 _STATUS: tuple[tuple[type[SlowwaveError], int], ...] = (
-    (NoStoreYet, 404), (UnknownName, 404), (TooLong, 413), (NotJson, 415), (UnusableInput, 400),
+    (NoStoreYet, 404), (UnknownName, 404), (TooLong, 413), (UnusableInput, 400),
     (Refused, 409), (BudgetReached, 429), (MissingKey, 503), (Transient, 503),
 )  # fmt: skip
 

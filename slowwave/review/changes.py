@@ -94,44 +94,19 @@ def repeat_key(action: str, changes: Iterable[RowChange]) -> str:
 
 
 SHOWN = 3
-_ENTITY = ("name", "status", "merged into")
 Texts = Mapping[str, str]
 """Statements of facts and names of entities by id."""
 
 
-def changed_words(
-    before: Mapping[str, Any], now: Mapping[str, Any], state: Sequence[str], words: Texts
-) -> tuple[str, ...]:
-    """One sentence for each thing that is no longer as it was, none where nothing changed (T49, T50).
+def changed_words(before: Mapping[str, Any], now: Mapping[str, Any], words: Texts) -> tuple[str, ...]:
+    """One sentence for each row that is no longer as it was, none where nothing changed (T49, T50).
 
-    `before` and `now` are bases of one plan; `state` names the columns that a fact's list holds.
+    `before` and `now` are bases of one plan.
     """
     keys = sorted(key for key in {*before, *now} if before.get(key) != now.get(key))
-    facts = {key for key in keys if " " not in key}
-    lines = []
-    for key in keys:
-        kind, _, row = key.rpartition(" ")
-        old, new, name = before.get(key), now.get(key), _quoted(row, words)
-        if kind.startswith("slot "):
-            lines.append("Something that it did not know of holds in its place")
-        elif kind == "filed under":
-            moves = (("came to", {*(new or ())} - {*(old or ())}), ("went from", {*(old or ())} - {*(new or ())}))
-            lines += [f"{_and_more(sorted(ids), words)} {verb} {name}" for verb, ids in moves if ids]
-        elif not kind or row not in facts:  # a fact has one line
-            lines.append(f"{name}{_difference(old, new, _ENTITY if kind else state)}")
-    return tuple(lines)
-
-
-def _difference(old: Any, new: Any, columns: Sequence[str]) -> str:
-    if new is None:
-        return " is gone"
-    if old is None:
-        return " exists by now"
-    was, becomes = (dict(zip(columns, each, strict=False)) if isinstance(each, list) else each for each in (old, new))
-    changed = [key for key in {**was, **becomes} if was.get(key) != becomes.get(key)]
-    first = "status" if "status" in changed else changed[0]
-    cells = ("nothing" if each.get(first) in (None, "None", "") else each[first] for each in (was, becomes))
-    return f": {first} {' → '.join(cells)}"
+    rows = dict.fromkeys("" if key.startswith("slot ") else key.rpartition(" ")[2] for key in keys)
+    named = (row and (in_quotes(words[row]) if words.get(row) else row) for row in rows)
+    return tuple(f"{name} is not as it was" if name else "Something else holds in its place" for name in named)
 
 
 def in_brief(changed: Sequence[str]) -> str:
@@ -143,14 +118,6 @@ def in_brief(changed: Sequence[str]) -> str:
 def in_quotes(text: str) -> str:
     """A statement as titles quote it: whole, for a person decides by its end, too."""
     return f"“{text}”"
-
-
-def _quoted(row: str, words: Texts) -> str:
-    return in_quotes(words[row]) if words.get(row) else row
-
-
-def _and_more(ids: Sequence[str], words: Texts) -> str:
-    return _quoted(ids[0], words) + (f" and {len(ids) - 1} more" if len(ids) > 1 else "")
 
 
 # What a person who says no has written instead.

@@ -28,13 +28,11 @@ from mcp_client import (
     text_of,
 )
 
-from apps.configuration import Place
-from apps.mcp.server import OneToken, allowed_names, make_server, parse_address, token_for
+from apps.mcp.server import OneToken, allowed_names, parse_address, token_for
 from apps.mcp.tools import answering, inert_text
 from inference.embedding import count_tokens
 from slowwave.common.errors import Refused, UnusableInput
-from slowwave.common.settings import DEFAULT_EMBEDDER, ReportSettings, Settings
-from slowwave.integrations.python_api import OpenMemory
+from slowwave.common.settings import DEFAULT_EMBEDDER, ReportSettings
 from slowwave.review.proposals import Person
 from storage.store import Store
 from tasks.people.review import Choice, decide
@@ -292,42 +290,6 @@ def test_what_a_person_decides_an_agent_learns_and_asks_no_more_for(url: str, me
     left = {*facts_of(memory, "e_marta").values()}
     assert MARTA[0] in left
     assert MARTA[1] not in left
-
-
-# On a store of one's own
-
-
-def at(uri: Path, body: Callable[..., Coroutine[Any, Any, Any]], **settings: Any) -> Any:
-    """What comes of a session with a server within this process."""
-
-    async def session() -> Any:
-        place = Place(str(uri), "default", Settings.model_validate(settings))
-        async with Client(make_server(OpenMemory(place))) as client:
-            return await body(client)
-
-    return asyncio.run(session())
-
-
-@pytest.fixture
-def own(template: Path, tmp_path: Path) -> Path:
-    """A copy of the small memory."""
-    return Path(shutil.copytree(template, tmp_path / "memory"))
-
-
-def test_a_store_that_is_gone_is_said_to_be_gone(own: Path) -> None:
-    async def session(client: Any) -> None:
-        await asked(client, "open_nodes", names=["Marta"])
-        own.rename(own.with_name("elsewhere"))
-        for tool, more in (
-            ("open_nodes", {"names": ["Marta"]}),
-            ("recall", {"query": "Marta"}),
-            ("list_proposals", {}),
-        ):
-            told = await refused(client, tool, **more)
-            assert "There is no store" in told
-            assert "Tell your person" in told
-
-    at(own, session)
 
 
 def test_an_error_that_nobody_meant_is_one_sentence_with_a_way_out() -> None:

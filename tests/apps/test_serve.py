@@ -294,22 +294,21 @@ def test_one_token_for_both_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "status", "words"),
+    ("how", "words"),
     [
-        ({"data": {"dry_run": "true"}}, 415, "Content-Type: application/json"),
-        ({"content": b"{}"}, 415, "Content-Type: application/json"),
-        ({"json": {"dry_run": "true"}}, 400, "without quotes"),
-        ({"json": {"dry_run": 1}}, 400, "without quotes"),
-        ({"json": {"cascade": "no"}}, 400, "without quotes"),
+        ({"data": {"dry_run": "true"}}, "Content-Type: application/json"),
+        ({"content": b"{}"}, "Content-Type: application/json"),
+        ({"json": {"dry_run": "true"}}, "without quotes"),
+        ({"json": {"cascade": "no"}}, "without quotes"),
     ],
 )
 def test_an_undo_by_the_api_takes_flags_that_are_true_or_false_in_json_alone(
-    own: Path, how: dict[str, Any], status: int, words: str
+    own: Path, how: dict[str, Any], words: str
 ) -> None:
     (run,) = _runs(own, "observe")
     before = Store.open(str(own)).head.sequence
     answer = program(own).post(f"/api/runs/{run}/undo", **how)
-    assert (answer.status_code, words in answer.json()["remedy"]) == (status, True)
+    assert (answer.status_code, words in answer.json()["remedy"]) == (400, True)
     assert Store.open(str(own)).head.sequence == before
 
 
@@ -587,7 +586,7 @@ def test_where_nothing_is_yet_the_page_says_how_to_begin_and_goes_on_when_there_
 
 
 def test_what_prevents_the_start_is_named(
-    template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    template: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def start(*words: object) -> str:
         assert command(monkeypatch, "serve", "--store", template, *words) in (2, 4)
@@ -597,12 +596,8 @@ def test_what_prevents_the_start_is_named(
         assert "Choose another --port" in start("--port", taken.getsockname()[1])
     assert "Unknown namespace 'other'" in start("--namespace", "other")
     assert "Set SLOWWAVE_SERVE_TOKEN" in start("--host", "0.0.0.0")
-    short = tmp_path / "token"
-    short.write_text("short")
-    assert "Sixteen printable" in start("--token-file", short)
-    assert "cannot be read" in start("--token-file", tmp_path / "none")
     monkeypatch.setenv("SLOWWAVE_MCP_TOKEN", "short")
-    assert "SLOWWAVE_MCP_TOKEN is no usable token" in start()
+    assert "Sixteen printable" in start()
 
 
 @pytest.mark.proof

@@ -208,9 +208,9 @@ def file_another(store: Path) -> None:
 @pytest.mark.parametrize(
     ("meanwhile", "words"),
     [
-        (lambda store: retired(store, 0), "“Marta drinks rooibos tea.”: status active → archived"),
-        (lambda store: delete_row(store, 0), f"{IDS[0]} is gone"),
-        (file_another, "“Marta moved to Oslo.” came to “Marta”"),
+        (lambda store: retired(store, 0), "“Marta drinks rooibos tea.” is not as it was"),
+        (lambda store: delete_row(store, 0), f"{IDS[0]} is not as it was"),
+        (file_another, "“Marta” is not as it was"),
     ],
     ids=["changed", "gone", "one more"],
 )
