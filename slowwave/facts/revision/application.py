@@ -28,12 +28,11 @@ from .late_arrivals import (
     evidence_options,
     in_message_order,
     is_past,
-    join_supersessions,
     lasting_candidates,
     left_open,
     reopened,
+    repeated_past,
     replay_evidence,
-    settle_past,
     stored_directives,
     times_of,
     with_earlier_starts,
@@ -196,11 +195,11 @@ def plan_application(
             break
         spared |= revived
     others, outcome = around, replace(outcome, supersessions=changed_supersessions(outcome.supersessions, around))
-    repeated, ended = settle_past(past, others, outcome.supersessions.facts["id"], now)
+    supersessions = outcome.supersessions
+    repeated = repeated_past(past, others, supersessions.facts["id"])
     fresh, duplicates = _without_replayed(outcome.fresh, outcome.duplicates)
     again = fresh.filter(pl.col("again_of").is_not_null()).select("id", "again_of")
     fresh, duplicates = pl.concat([fresh.drop("again_of"), past]), pl.concat([duplicates, repeated])
-    supersessions = join_supersessions(outcome.supersessions, ended)
     kept = fresh.join(duplicates, on="id", how="anti", maintain_order="left")
     gone = supersessions.facts["id"].implode()
     created = kept.filter(~pl.col("id").is_in(gone))

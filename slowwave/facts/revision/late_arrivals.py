@@ -5,8 +5,7 @@ fact with evidence before and after the candidate (it may end in between); and a
 said after the candidate (one interval, or two).
 
 A historical fact is a candidate that is over already when it arrives, for example from another memory. It ends no other
-fact by contradiction, and is never the target of a duplicate. It may end only a live fact with the same words that was
-not repeated since.
+fact, and is never the target of a duplicate.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from slowwave.common.text import as_json, timed_id
 
 from .candidates import DIRECTIVES
 from .repetition import DUPLICATES, TEXT_KEY, ends_later, in_words
-from .revision_state import ENDED_BY, Fact, RevisionState, Supersessions
-from .supersession import KNOWN, READ, RETRACT, SUPERSEDE
+from .revision_state import ENDED_BY, Supersessions
+from .supersession import READ, RETRACT, SUPERSEDE
 
 REPEATED = "repeats "
 """Start of the status_reason of a rejected duplicate; the id of the repeated fact follows."""
@@ -269,49 +268,27 @@ def is_past(now: datetime) -> pl.Expr:
     return (pl.col("valid_to") <= frames.moment(now)).fill_null(False)
 
 
-def settle_past(
-    past: pl.DataFrame, facts: pl.DataFrame, gone: pl.Series, now: datetime
-) -> tuple[pl.DataFrame, Supersessions]:
-    """DUPLICATES among historical candidates, and the facts that they end.
+def repeated_past(past: pl.DataFrame, facts: pl.DataFrame, gone: pl.Series) -> pl.DataFrame:
+    """DUPLICATES among historical candidates: those with the words of a fact that held when they began.
 
-    Each candidate ends or repeats the fact with the same words; else it stays as an interval of its own.
-
-    Frames are those of `supersede_facts`, with `from_`, `to` and the comparison keys; `gone` are ids of facts that
-    other candidates end.
+    The others stay, as intervals of their own. `past` and `facts` have the comparison keys, `facts` also `from_` and
+    `to`; `gone` are ids of facts that other candidates end.
     """
-    pairs = _pairs(past, facts, gone)
-    ends = [*pairs["id"].unique(), *pairs["target_id"].unique()]
-    rows = [past.with_columns(is_live=pl.lit(False)).select(KNOWN), facts.select(KNOWN)]
-    near = pl.concat(rows).filter(pl.col("id").is_in(ends)).unique("id", keep="first")
-    state = RevisionState(now, {row["id"]: row for row in near.iter_rows(named=True)})
     root: dict[str, str] = dict(_inside(past).iter_rows())
-    for id_, target, covers in pairs.select("id", "target_id", "covers").iter_rows():
-        new, known = state.facts[id_], state.facts[target]
-        if id_ not in root and (_ends(state, new, known) or covers):
-            root[id_] = target
+    for id_, target in _pairs(past, facts, gone).iter_rows():
+        root.setdefault(id_, target)
     found = [(id_, root.get(target, target), "text", None) for id_, target in root.items()]
-    return pl.DataFrame(found, schema=DUPLICATES, orient="row"), state.supersessions()
-
-
-def join_supersessions(one: Supersessions, other: Supersessions) -> Supersessions:
-    """The supersessions of both; no fact is in both."""
-    return replace(
-        one,
-        facts=pl.concat([one.facts, other.facts]),
-        ended=pl.concat([one.ended, other.ended]),
-        decisions=[*one.decisions, *other.decisions],
-    )
+    return pl.DataFrame(found, schema=DUPLICATES, orient="row")
 
 
 def _pairs(past: pl.DataFrame, facts: pl.DataFrame, gone: pl.Series) -> pl.DataFrame:
-    """(id, target_id, covers): candidates in their order with facts of the same words, live facts first."""
+    """(id, target_id): candidates in their order with the facts whose words they repeat, live facts first."""
     known = facts.filter(~pl.col("id").is_in(gone.implode())).select(
         *TEXT_KEY, "is_live", "from_", "to", target_id="id"
     )
-    both = past.select("id", "place", "valid_from", "valid_to", *TEXT_KEY).join(known, on=TEXT_KEY, nulls_equal=True)
-    both = both.with_columns(covers=(pl.col("from_") <= pl.col("valid_from")) & ends_later())
-    met = both.filter(pl.col("covers") | (pl.col("is_live") & (pl.col("from_") < pl.col("valid_to"))))
-    return met.sort("place", ~pl.col("is_live"), ~pl.col("covers"), "target_id").select("id", "target_id", "covers")
+    both = past.select("id", "place", "valid_from", *TEXT_KEY).join(known, on=TEXT_KEY, nulls_equal=True)
+    met = both.filter(pl.col("from_") <= pl.col("valid_from"), ends_later())
+    return met.sort("place", ~pl.col("is_live"), "target_id").select("id", "target_id")
 
 
 def _inside(past: pl.DataFrame) -> pl.DataFrame:
@@ -321,25 +298,3 @@ def _inside(past: pl.DataFrame) -> pl.DataFrame:
     return (
         past.join(first, on=key, nulls_equal=True).filter(pl.col("id") != pl.col("target_id")).select("id", "target_id")
     )
-
-
-def _ends(state: RevisionState, new: Fact, known: Fact) -> bool:
-    """End a live fact where the candidate says that it is over, unless it was repeated since or outranks it."""
-    until: datetime = new["valid_to"]
-    if not state.is_open(known) or new["said_at"] < known["said_at"] or until < known["valid_from"]:
-        return False
-    ids = [known["id"], new["id"]]
-    if refusal := state.refusal(new, new, known):
-        state.note_decision("refuse", known["id"], ids, [], refusal, _seen(known, until))
-        return False
-    seen = _seen(known, until)
-    state.change(known, status_reason=f"ended by {new['id']}", valid_to=until)
-    state.note_decision(
-        "close", known["id"], ids, [known["id"]], "A later reading of the same says that it is over.", seen
-    )
-    state.note_ended(known, new)
-    return True
-
-
-def _seen(known: Fact, until: datetime) -> Mapping[str, object]:
-    return {"valid_to": [known["valid_to"], until], "known_said_at": known["said_at"]}
