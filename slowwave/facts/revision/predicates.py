@@ -13,7 +13,6 @@ import polars as pl
 
 from slowwave.common import frames
 from slowwave.common.lexicon.labels import DATED, DENIAL, relation_forms
-from slowwave.common.lexicon.statement_words import MODALITY, POLARITY
 from slowwave.common.text import cut_bytes, row_id
 
 MAX_RELATION_BYTES = 256
@@ -113,20 +112,6 @@ EDGE_TYPES: Mapping[str, str] = {
 }
 """Relation → type of edge; all others are semantic (S2-11)."""
 _RANK = {"file": 0, "default": 1, "llm": 2}
-_UNREAL = ("future", "possible", "would", "if", "wish")
-_TURNS: Mapping[str, re.Pattern[str]] = {
-    name: re.compile(rf"\b(?:{pattern})\b")
-    for name, pattern in {
-        **POLARITY,
-        "over": r"left|leaves|leaving|end(?:s|ed)?|lost|loses|sold|sells|drop(?:s|ped)|abandon(?:s|ed)?|divorced|"
-        r"broke up|(?:moved|switched|migrated) (?:from|out|off)",
-        "averse": r"(?:hate|dislike|detest|loathe)[sd]?",
-        "past": r"was|were|had|once",
-        "wished": "|".join(word for word, kind in MODALITY.items() if kind in _UNREAL and word.isalpha()),
-    }.items()
-}
-_PAST = re.compile(r"(?<=\w{2})e?d$")
-_PRESENT = re.compile(r"(?<=\w{2})(?:es|s|e)$")
 _COLUMNS = ["alias", "canonical", "cardinality", "source"]
 _FORMS = {"raw": pl.String, "canonical": pl.String, "cardinality": pl.String, "source": pl.String}
 
@@ -179,9 +164,9 @@ def settle_names(answers: Mapping[str, tuple[str, Cardinality]], learned: pl.Dat
     """Canonical form and cardinality of each relation of a model's answers.
 
     `answers` has normal forms as keys, and unchecked canonical forms of the model (T37). An empty answer, or one that
-    maps a denied, ended or wished relation to a plain one, leaves the relation as it is. Forms of the tables keep their
-    cardinality. For other forms "1" makes facts retire each other, so it is accepted only for the relation itself.
-    Chains of answers are followed to their end.
+    maps a denied relation to a plain one, leaves the relation as it is. Forms of the tables keep their cardinality.
+    For other forms "1" makes facts retire each other, so it is accepted only for the relation itself. Chains of answers
+    are followed to their end.
     """
     forms = canonicalise(pl.Series([name for name, _ in answers.values()], dtype=pl.String), learned)
     plain = dict(frames.rows_of(forms, "raw", "canonical"))
@@ -196,21 +181,8 @@ def settle_names(answers: Mapping[str, tuple[str, Cardinality]], learned: pl.Dat
 
 
 def _may_mean(alias: str, name: str) -> bool:
-    """Whether a relation may have this canonical form: both or neither are denied, ended, wished or past."""
-    return (
-        bool(name) and _turns(alias) == _turns(name) and not _is_past_of(alias, name) and not _is_past_of(name, alias)
-    )
-
-
-def _turns(form: str) -> list[str]:
-    words = form.replace("_", " ")
-    return [name for name, pattern in _TURNS.items() if pattern.search(words)]
-
-
-def _is_past_of(past: str, present: str) -> bool:
-    """Whether one begins with the regular past of the other's verb: lived_in of lives_in."""
-    first, second = past.split("_")[0], present.split("_")[0]
-    return bool(_PAST.search(first)) and not _PAST.search(second) and _PAST.sub("", first) == _PRESENT.sub("", second)
+    """Whether a relation may have this canonical form: both or neither are denied."""
+    return bool(name) and bool(DENIAL.match(alias)) == bool(DENIAL.match(name))
 
 
 def _end_of(alias: str, meanings: Mapping[str, str]) -> str:
