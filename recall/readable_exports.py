@@ -16,7 +16,6 @@ import polars as pl
 
 from slowwave.common.text import readable
 from slowwave.common.validity import live_sql
-from slowwave.graph.graph import NAMED_WITH
 from storage.snapshots import Snapshot, batches
 
 HOLDS = {
@@ -58,7 +57,6 @@ def write_graph(snapshot: Snapshot, now: datetime, path: Path) -> dict[str, int]
         file.write('<graph id="memory" edgedefault="directed">\n')
         nodes = _put(file, _nodes(snapshot, now, counts))
         edges = _put(file, _edges(snapshot, now))
-        _put(file, _mentions(snapshot, now))
         file.write("</graph>\n</graphml>\n")
     return {"entities": nodes, "facts": edges, "observations": counts["observations"]}
 
@@ -97,15 +95,6 @@ def _edges(snapshot: Snapshot, now: datetime) -> Iterator[str]:
         for fact in rows.iter_rows(named=True):
             values = {name: fact[column] for name, (_, column) in _EDGE.items()}
             yield _edge(fact["id"], fact["subject_id"], fact["object_id"], values)
-
-
-def _mentions(snapshot: Snapshot, now: datetime) -> Iterator[str]:
-    """A line for each further entity that a fact names."""
-    where = f"{live_sql(now)} AND subject_id IS NOT NULL AND array_length(mentions) > 0"
-    for rows in batches(snapshot, "facts", ["id", "subject_id", "mentions"], where):
-        for fact, subject, named in rows.select("id", "subject_id", "mentions").iter_rows():
-            for number, other in enumerate(named):
-                yield _edge(f"{fact}.{number}", subject, other, {"relation": NAMED_WITH, "fact": fact})
 
 
 def _edge(name: str, source: str, target: str, values: Mapping[str, Any]) -> str:

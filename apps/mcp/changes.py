@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from recall.context import inert
 from recall.entities import exact_row
-from recall.facts import ALL, stored
 from recall.proposals import Proposal, proposal_named, summary_of
 from recall.report import observations_of
 from slowwave.common.errors import Refused, UnusableInput
@@ -76,12 +75,6 @@ def _ids(live: Mapping[str, str], observations: Sequence[str]) -> list[str]:
         for text in {content, inert_text(content)}:
             by_content.setdefault(text, []).append(fact)
     return list(dict.fromkeys(fact for each in observations for fact in by_content.get(" ".join(each.split()), [each])))
-
-
-def deleted_rows(memory: OpenMemory, proposal: Proposal) -> list[dict[str, Any]]:
-    """The observations of a deletion."""
-    rows = stored(memory.snapshot, ALL, observations_in(proposal.ask), columns=("id", "statement")).sort("id")
-    return [{"id": fact, "content": content} for fact, content in rows.iter_rows()]
 
 
 def split_of(

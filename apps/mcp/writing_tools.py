@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, Field
 
@@ -13,12 +14,12 @@ from recall.proposals import Proposal
 from recall.proposals import list_proposals as listed
 from slowwave.common.errors import UnusableInput
 
-from .changes import change_of, deleted_rows, deletion_of, split_numbers, split_of
+from .changes import change_of, deletion_of, split_numbers, split_of
 from .reading_tools import EntityName, Text
 from .tools import Agent, Document, memory_of, tool, worded
 
 if TYPE_CHECKING:
-    from slowwave.common.types import Added, Outcome
+    from slowwave.common.types import Added
 
 Observations = Annotated[list[Text], Field(min_length=1, max_length=200)]
 
@@ -57,28 +58,12 @@ def add_observations(
 
 
 def _added(added: Added, run_id: str) -> Document:
-    results = [_outcome(each) for each in added.outcomes]
-    return {
-        "entity": added.entity,
-        "entity_id": added.entity_id,
-        "is_new": added.is_new,
-        "counts": dict(Counter(each["outcome"] for each in results)),
-        "results": results,
-        "redacted": added.redacted,
-        "run_id": run_id,
-    }
-
-
-def _outcome(each: Outcome) -> dict[str, Any]:
-    return {
-        "content": each.content,
-        "outcome": "flagged" if each.similarity_flag else each.outcome,
-        "id": each.fact_id,
-        "reason": each.reason,
-        "similarity_flag": bool(each.similarity_flag),
-        "similar_to_id": each.similar_to_id,
-        "similarity_score": each.similarity_score,
-    }
+    results = [
+        {**asdict(each), "outcome": "flagged" if each.similarity_flag else each.outcome} for each in added.outcomes
+    ]
+    counts = dict(Counter(each["outcome"] for each in results))
+    columns = {key: getattr(added, key) for key in ("entity", "entity_id", "is_new", "redacted")}
+    return {**columns, "counts": counts, "results": results, "run_id": run_id}
 
 
 @tool("Delete observations", "destroys")
@@ -95,8 +80,7 @@ def delete_observations(
     `list_proposals` tells what was decided. What is deleted is retired, and comes back with undo.
     """
     memory = memory_of(ctx)
-    proposal = deletion_of(memory, entity_name, observations)
-    return {**change_of(memory, proposal), "deleted": deleted_rows(memory, proposal)}
+    return change_of(memory, deletion_of(memory, entity_name, observations))
 
 
 class Suggested(BaseModel):

@@ -88,12 +88,9 @@ def make_app(
     )
 
     def unknown(request: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else 404
-        path, is_document = request.scope["path"], request.scope["path"].startswith(API)
-        nothing = f"There is no {'document' if is_document else 'page'} {path}."
-        wrong = f"{path} takes no {request.method}." if status == 405 else nothing
-        problem = SlowwaveError(wrong, "docs/serve.md lists all addresses.")
-        answer = problem_document(problem, status) if is_document else site.problem(request, problem)
+        status, path = error.status_code if isinstance(error, HTTPException) else 404, request.scope["path"]
+        problem = SlowwaveError(f"There is no {request.method} {path}.", "docs/serve.md lists all addresses.")
+        answer = problem_document(problem, status) if path.startswith(API) else site.problem(request, problem)
         answer.status_code = status
         answer.headers.update(getattr(error, "headers", None) or {})
         return answer

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.common.comparison.similarity import Vectors
-from slowwave.common.errors import UnknownName, UnusableInput
+from slowwave.common.errors import UnknownName
 from slowwave.common.lexicon.labels import TYPES, canonical_type
 from slowwave.common.lexicon.statement_words import STOP_WORDS
 from slowwave.common.settings import SplitSettings
@@ -247,20 +247,10 @@ MOST_OF_DIVERSITY = 0.5
 def thresholds_of(settings: SplitSettings) -> dict[str, int]:
     """The threshold of every type by its canonical name (S0-07); keys of other vocabularies (Sesion) are understood.
 
-    Raises `UnknownName` for a key that is no type, `UnusableInput` for two that mean the same one.
+    Raises `UnknownName` for a key that is no type.
     """
-    given = {**SplitSettings().thresholds, **_by_type(settings.thresholds)}
+    given = {**SplitSettings().thresholds, **{_type_of(key): most for key, most in settings.thresholds.items()}}
     return {kind: given.get(kind, given[DEFAULT]) for kind in (*TYPES, DEFAULT)}
-
-
-def _by_type(given: Mapping[str, int]) -> dict[str, int]:
-    keys: dict[str, str] = {}
-    for key in given:
-        if (first := keys.setdefault(_type_of(key), key)) != key:
-            raise UnusableInput(
-                f"split.thresholds: {first!r} and {key!r} mean the same type.", "Leave one of them out."
-            )
-    return {kind: given[key] for kind, key in keys.items()}
 
 
 def _type_of(key: str) -> str:

@@ -84,18 +84,15 @@ def examine_store(run: Run, *, repair: bool) -> dict[str, Any]:
 
 
 async def publish_findings(run: Run, found: Mapping[str, Any]) -> None:
-    """Show the counts and all defects on the run's page; raises `Damaged` if something is wrong."""
+    """Show all defects on the run's page; raises `Damaged` if something is wrong."""
     rows = [{"state": "mended", **each} for each in found["mended"]]
     rows += [{"state": "found", **each} for each in found["findings"]]
-    kinds = sorted(Counter((row["state"], row["check"], row["table"]) for row in rows).items())
     counts = Counter(each["check"] for each in found["findings"])
     defects = f"{len(found['findings'])} defects: {', '.join(f'{kind} ({n})' for kind, n in sorted(counts.items()))}."
     mended = f" {len(found['mended'])} defects were mended." if found["mended"] else ""
     sentence, place = (defects if counts else "Healthy.") + mended, f"--store {run.store} --namespace {run.namespace}"
-    lines = [f"# {run.id}", "", f"Store `{run.store}`, namespace `{run.namespace}`. {sentence}", ""]
-    lines += markdown_table(("state", "check", "table", "count"), [(*kind, n) for kind, n in kinds])
-    await show_page(lines, "doctor-summary", "How the namespace is")
-    await show_table(rows, "doctor-findings", "Every defect")
+    log.info("%s: %s", run.namespace, sentence)
+    await show_table(rows, "doctor-findings", f"{run.namespace} in {run.store}: {sentence}")
     if counts:
         raise Damaged(sentence, f"Look with `slowwave doctor {place}`, mend with --repair.")
 
