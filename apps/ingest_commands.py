@@ -11,7 +11,7 @@ import typer
 
 from slowwave.common.arguments import checked_time
 from slowwave.common.errors import UnusableInput
-from slowwave.common.run_counts import RunCount, shown_counts
+from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import BackfillSettings, IngestSettings
 from slowwave.common.timestamps import parse_moment
 from slowwave.reading.ingestion.parsers import FORMATS, known_format
@@ -169,9 +169,6 @@ def ingest_lines(summary: dict[str, Any]) -> Iterator[RenderableType]:
     yield count_table(summary)
     if summary["refused"]:
         yield table("Refused", ("gate", "count"), list(summary["refused"].items()))
-    lost = shown_counts({what: summary["counts"].get(what, 0) for what in LOST})
-    if lost:
-        yield Aside(f"Not all of it was read: {', '.join(f'{what}: {number:,}' for what, number in lost.items())}.")
     yield from map(Aside, issue_lines(summary["issues"]))
     yield from note_lines(summary)
 

@@ -86,14 +86,7 @@ def admit_messages(run: Run, intake: Intake, settings: IngestSettings, *, dry_ru
         RunCount.MESSAGES_REDACTED: int(decided.gated["has_secret"].sum()),
         RunCount.MESSAGES_WITH_USED_ID: decided.renamed,
     }
-    return Admitted(counts, refused, (*_clashes(decided.renamed), *batch.documents.notes))
-
-
-def _clashes(renamed: int) -> list[str]:
-    """What is said of messages that got another identifier."""
-    many = "1 message has" if renamed == 1 else f"{renamed} messages have"
-    clash = f"{many} the identifier of another text that was stored earlier: it got a suffix, and both are kept."
-    return [clash] if renamed else []
+    return Admitted(counts, refused, batch.documents.notes)
 
 
 def foresee_messages(run: Run, intake: Intake, settings: IngestSettings) -> pl.DataFrame:

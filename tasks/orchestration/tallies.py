@@ -13,7 +13,6 @@ from slowwave.common.records import Usage
 from slowwave.common.run_counts import FACT_COUNTS, RunCount
 from slowwave.lifecycle.probes import GateVerdict
 from slowwave.lifecycle.pruning_and_eviction import quoted_messages
-from slowwave.reading.ingestion.conversations import FUTURE
 from tasks.ingest.admission import Admitted
 from tasks.ingest.application import Applied
 from tasks.ingest.extraction import Extracted
@@ -141,7 +140,6 @@ class IngestTally(Tally):
 
     refused: Counter[str] = field(default_factory=Counter)
     are_communities_due: bool = False
-    of_days_to_come: int = 0
     owner: str | None = None
     quoted: int | None = None
     """Messages that are kept as quotations still, where the run is to read them."""
@@ -165,7 +163,6 @@ class IngestTally(Tally):
         self.refused.update(admitted.refused)
         issues = [issue for part in intake.parts for issue in part.issues]
         self.counts[RunCount.LINES_SKIPPED] += sum(issue.count for issue in issues if issue.kind == "unreadable")
-        self.of_days_to_come += sum(issue.count for issue in issues if issue.reason == FUTURE.reason)
         self.issues += [_sentence(issue) for issue in issues]
 
     def extracted(self, extracted: Extracted) -> None:
@@ -196,17 +193,10 @@ class IngestTally(Tally):
         if self.has_written:
             due = "Communities are due: `slowwave communities refresh`, or the next night, finds them anew."
             left = [f"{quoted_messages(self.quoted)} still: the same command goes on."] if self.quoted else []
-            return [*self._times(), *self._speaker(), *left, *([due] if self.are_communities_due else [])]
+            return [*self._speaker(), *left, *([due] if self.are_communities_due else [])]
         if self.quoted is not None and not counts.get(RunCount.MESSAGES_READ):
             return [f"{quoted_messages(self.quoted)} still." if self.quoted else "No message is kept as a quotation."]
         return ["Nothing new: all of it was known already, and nothing was asked of a model."]
-
-    def _times(self) -> list[str]:
-        """What became of messages whose day is still to come."""
-        if not self.of_days_to_come:
-            return []
-        of = f"{self.of_days_to_come:,} of {self.counts[RunCount.MESSAGES_READ]:,} messages"
-        return [f"{of} have a time in the future and count as said now; `--now TIME` keeps their times."]
 
     def _speaker(self) -> list[str]:
         """Whom the role `user` was taken to be, where messages named no speaker."""

@@ -340,7 +340,7 @@ def test_known_facts_are_shown_to_the_model_and_what_it_calls_superseded_is_clos
 
 @pytest.mark.proof
 def test_manual_approval_leaves_what_was_said_for_review_and_nothing_active(tmp_path: Path) -> None:
-    summary = learn(written(tmp_path / "talk.jsonl", said()), tmp_path / "m", approval="manual")
+    summary = learn(written(tmp_path / "talk.jsonl", said()), tmp_path / "m", approval={"mode": "manual"})
     assert set(rows(tmp_path / "m", "patch_batches")["state"]) == {"needs_review"}
     assert summary["counts"]["changes proposed"] == len(rows(tmp_path / "m", "proposals", "state = 'pending'"))
     assert set(facts(tmp_path / "m")["status"]) == {"candidate"}
@@ -355,7 +355,7 @@ def test_manual_approval_leaves_what_was_said_for_review_and_nothing_active(tmp_
 def test_what_waits_and_grew_stale_is_proposed_again_and_learned_by_no_run_that_asks_nobody(tmp_path: Path) -> None:
     store = tmp_path / "m"
     said_first = said([("Marta", "I keep the keys of the boat house.")])
-    learn(written(tmp_path / "one.jsonl", said_first), store, approval="manual")
+    learn(written(tmp_path / "one.jsonl", said_first), store, approval={"mode": "manual"})
     [waits] = list_proposals(Store.open(str(store)).snapshot(), "pending")
     run = existing_run("touch", str(store), "default", NOW)
     with store_of(run).commit(run.id, "touch", run.now) as tx:

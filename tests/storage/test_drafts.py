@@ -109,7 +109,7 @@ def test_a_plan_says_the_same_whenever_it_is_made() -> None:
 
 def test_what_was_approved_is_known_from_then_on(tmp_path: Path) -> None:
     talk = written(tmp_path / "talk.jsonl", said([("Marta", "I live in Lisbon.")]))
-    learn(talk, tmp_path / "m", approval="manual", now=NOW)
+    learn(talk, tmp_path / "m", approval={"mode": "manual"}, now=NOW)
     say_yes(tmp_path / "m", now=NOW + timedelta(days=3))
     with OpenMemory.open(str(tmp_path / "m"), is_logged=False) as asked:
         then = {
@@ -126,7 +126,7 @@ def test_what_a_person_was_asked_about_is_no_evidence_before_they_said_yes(tmp_p
     store = tmp_path / "m"
     learn(written(tmp_path / "1.jsonl", said(line)), store)
     for number in (2, 3):
-        learn(written(tmp_path / f"{number}.jsonl", said(line, f"c{number}")), store, approval="manual")
+        learn(written(tmp_path / f"{number}.jsonl", said(line, f"c{number}")), store, approval={"mode": "manual"})
     first, second = list_proposals(Store.open(str(store)).snapshot())
     assert not {row.id for row in first.changes if row.is_new} & {row.id for row in second.changes if row.is_new}
     reject(existing_run("review", str(store), "default", NOW), [first.id], ANA)

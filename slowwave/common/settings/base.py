@@ -103,12 +103,6 @@ class ApprovalSettings(Group):
     )
     large: int = Field(8, ge=2, le=10_000, description="So many facts retired or moved at once are a large change.")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _from_a_word(cls, value: Any) -> Any:
-        """`approval = "manual"` is short for its mode."""
-        return {"mode": value} if isinstance(value, str) else value
-
 
 class WritingSettings(Group):
     """What every run that writes can be told."""

@@ -91,7 +91,7 @@ _EMPTY = Note("skipped", "a message without text")
 _REPEATED = Note("skipped", "a message that was read before")
 _RENAMED = Note("adjusted", "an identifier stood for two different texts: the later one got a suffix")
 _NO_TIME = Note("adjusted", "no time: it follows the message before it, or has the time of the file")
-FUTURE = Note("adjusted", "a time in the future was set to now")
+_FUTURE = Note("adjusted", "a time in the future was set to now (`--now TIME` keeps it)")
 _LONG_AGO = Note("adjusted", "a time before 1990 was kept")
 _CUT = Note("adjusted", "a message longer than the limit was cut")
 _1990 = parse_time("1990-01-01") or 0
@@ -175,7 +175,7 @@ class Conversations:
             before = self._last.get(message.conversation_id)
             at = None if before is None else before + 1
         elif at > self._latest:
-            notes.append(FUTURE)
+            notes.append(_FUTURE)
             at = self._now
         elif at < _1990:
             notes.append(_LONG_AGO)
