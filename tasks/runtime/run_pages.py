@@ -60,7 +60,7 @@ def decisions_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[Decisio
         likeness=pl.col("measures").str.json_path_match("$.jaccard").cast(pl.Float64, strict=False).fill_null(0.0),
     )
     best = rows.sort("kind", "by_rule", "likeness", "subject_id").head(SHOWN)
-    made = [
+    return tuple(
         DecisionSummary(
             action,
             statements.get(subject, subject),
@@ -68,20 +68,7 @@ def decisions_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[Decisio
             tuple(statements.get(each, each) for each in ids_in if each != subject),
         )
         for action, subject, ids_in, reason in best.select("action", "subject_id", "ids_in", "reason").iter_rows()
-    ]
-    waiting = (
-        plan.pairs.filter(kind="redundant", outcome="pending").sort(-pl.col("cosine"), "a_id").head(SHOWN - len(made))
     )
-    left = [
-        DecisionSummary(
-            "wait",
-            statements.get(a, a),
-            f"Rules cannot tell ({guard}); a model can.",
-            (statements.get(b, b),),
-        )
-        for a, b, guard in waiting.select("a_id", "b_id", "guard").iter_rows()
-    ]
-    return (*made, *left)
 
 
 # The page of a run.

@@ -436,6 +436,7 @@ def test_commands_ask_about_the_project_in_the_store_of_the_plugin(claude: Claud
     asked: Callable[..., list[str]] = lambda *words: (claude.run(words), claude.calls()[-1]["argv"])[1]  # noqa: E731
     scope = ["--scope", "kestrel-board"]
     assert asked("ask", "who's --that?") == ["context", "--tokens", "2000", *scope, "--", "who's --that?"]
+    assert asked("find", "pnpm") == ["recall", "--full", "--k", "5", *scope, "--", "pnpm"]
     assert asked("why", "f_1") == ["why", "--", "f_1"]
     assert asked("review") == ["review", "list"]
     assert asked("review", "show", "p_1") == ["review", "show", "--", "p_1"]

@@ -274,6 +274,7 @@ def command(verb: str, words: list[str]) -> int:
     text = " ".join(words)
     commands = {
         "ask": lambda: run(program, "context", "--tokens", "2000", "--scope", project, "--", text),
+        "find": lambda: run(program, "recall", "--full", "--k", "5", "--scope", project, "--", text),
         "why": lambda: run(program, "why", "--", text),
         "review": lambda: review(program, words),
         "remember": lambda: remember(program, project, text),
