@@ -77,6 +77,7 @@ def decisions_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[Decisio
 SHOWN_ISSUES = 50
 
 _SIGNS = re.compile(r"[\\`*_{}\[\]()#+!|~^$-]")
+_BARE = re.compile(r"(?!.*www\.)(?:[^\W_]++(?:_|[ .,:-]{0,2}))*+")
 
 
 async def show_page(lines: Sequence[str], key: str, description: str) -> None:
@@ -142,8 +143,15 @@ async def show_table(rows: Sequence[Mapping[str, Any]], key: str, description: s
 
 
 def plain_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of a table artifact, whose texts the page would else read as Markdown."""
-    return [{key: plain_text(cell) if isinstance(cell, str) else cell for key, cell in row.items()} for row in rows]
+    """Rows of a table artifact, whose texts one of Prefect's two pages would else read as Markdown.
+
+    The other one shows signs as they are, so a text that is the same in both is left alone: "2026-03", "completed".
+    """
+    return [
+        {key: plain_text(cell) if isinstance(cell, str) and not _BARE.fullmatch(cell) else cell
+         for key, cell in row.items()}
+        for row in rows
+    ]  # fmt: skip
 
 
 def plain_text(text: str) -> str:
