@@ -60,8 +60,10 @@ def stored_aspects(reading: Reading, settings: AspectSettings = USUAL) -> Profil
 
 
 def scored(reading: Reading, now: datetime, settings: AspectSettings = USUAL) -> pl.DataFrame:
-    """Slug and COUNTED of all fourteen aspects, from the facts that are live at `now`; vectors are not read."""
-    return score_aspects(*scored_from(reading, now), settings)
+    """Slug and COUNTED of all fourteen aspects, from the facts that are live at `now`."""
+    tagged = reading.frame("fact_aspects", columns=["fact_id", "slug"])
+    facts = reading.frame("facts", live_sql(now) if len(tagged) else "false", list(TAGGED))
+    return score_aspects(facts, tagged, settings)
 
 
 def facts_with_aspect(
@@ -84,12 +86,6 @@ def facts_with_aspect(
     first = order.select("id").head(limit)
     rows = first.join(stored(snapshot, HOT, first["id"]), on="id", how="left", maintain_order="left")
     return len(tagged), named(snapshot, rows, moment)
-
-
-def scored_from(reading: Reading, now: datetime) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The facts (TAGGED) that are live at `now`, and tags (fact_id, slug); where nothing is tagged no fact is read."""
-    tagged = reading.frame("fact_aspects", columns=["fact_id", "slug"])
-    return reading.frame("facts", live_sql(now) if len(tagged) else "false", list(TAGGED)), tagged
 
 
 def _profile(rows: pl.DataFrame, at: datetime) -> Profile:

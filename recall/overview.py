@@ -12,7 +12,7 @@ import polars as pl
 
 from slowwave.common import frames
 from slowwave.common.run_counts import effects
-from slowwave.common.settings import RecallSettings, StewardSettings
+from slowwave.common.settings import StewardSettings
 from slowwave.common.validity import live_sql
 from slowwave.lifecycle.pruning_and_eviction import events_to_learn, is_learning
 from slowwave.lifecycle.usage_scores import usage_of
@@ -56,7 +56,7 @@ def stats(store: Store, now: datetime) -> dict[str, Any]:
     }
 
 
-def quality(store: Store, settings: StewardSettings | None = None, min_quality: float | None = None) -> dict[str, Any]:
+def quality(store: Store, settings: StewardSettings, min_quality: float) -> dict[str, Any]:
     """What was refused, by gate with examples, the state of every message, and what recalls tell (COMMANDS S4)."""
     snapshot = store.snapshot()
     refusals = snapshot.frame("refusals")
@@ -78,11 +78,7 @@ def quality(store: Store, settings: StewardSettings | None = None, min_quality: 
         "common_first_words": dict(common.iter_rows()),
         "learned_prototypes": snapshot.count("scorer_state"),
         "retrieval_events": snapshot.count("retrieval_events"),
-        "use": _use(
-            snapshot,
-            settings or StewardSettings(),
-            RecallSettings().min_quality if min_quality is None else min_quality,
-        ),
+        "use": _use(snapshot, settings, min_quality),
     }
 
 

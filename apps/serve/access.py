@@ -7,13 +7,12 @@ any page asks for: so requests must name the server as it is called, and a chang
 from __future__ import annotations
 
 import hmac
-import re
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from python_multipart.exceptions import FormParserError
@@ -152,7 +151,7 @@ class Access:
 
     def __init__(
         self, app: ASGIApp, *, verifier: OneToken, names: TransportSecuritySettings,
-        login: Callable[[Request, str, str], Response], codes: LoginCodes,
+        login: Callable[[Request, str], Response], codes: LoginCodes,
     ) -> None:  # fmt: skip
         self._app, self._verifier, self._login = app, verifier, login
         self._codes = codes
@@ -192,11 +191,8 @@ class Access:
         given = request.query_params.get("token") if is_page and request.method != "HEAD" else None
         if given is None and self._shows_cookie(request):
             return None if request.method in SAFE or _is_from_here(request) else _refusal(403)
-        if is_page:
-            query = request.url.remove_query_params("token").query  # a token there would stay in the history
-            return await self._let_in(request, given, local(f"{quote(path)}?{query}".removesuffix("?")))
-        if not path.startswith(API):  # a form of a page that was open when the server started again
-            return await self._let_in(request, None, "/")
+        if not path.startswith(API):
+            return await self._let_in(request, given)
         wanted = {"WWW-Authenticate": "Bearer"}
         return JSONResponse(
             {"error": "This needs the token.", "remedy": "Send the header `Authorization: Bearer TOKEN`."},
@@ -206,21 +202,21 @@ class Access:
     async def _log_in(self, request: Request) -> Response:
         """The form of the login page, sent from that page."""
         if request.method in SAFE:
-            return await self._let_in(request, None, "/")
+            return await self._let_in(request, None)
         if not _is_from_here(request):
             return _refusal(403)
         try:
             fields = await form(request, _LONGEST_LOGIN)
         except UnusableInput as error:
             return _refusal(413 if isinstance(error, TooLong) else 400)
-        return await self._let_in(request, text(fields, "token"), local(text(fields, "then")))
+        return await self._let_in(request, text(fields, "token"))
 
-    async def _let_in(self, request: Request, given: str | None, then: str) -> Response:
-        """To where they wanted to go, with a cookie, or to the login page."""
+    async def _let_in(self, request: Request, given: str | None) -> Response:
+        """To the first page, with a cookie and no token in the address; or to the login page."""
         if given is None or not (self._codes.redeem(given) or await self._verifier.verify_token(given)):
             wrong = "" if given is None else "This is not the token, or the link was used before."
-            return self._login(request, then, wrong)
-        answer = RedirectResponse(then, 303)
+            return self._login(request, wrong)
+        answer = RedirectResponse("/", 303)
         answer.set_cookie(
             _cookie(request), self._session, httponly=True, samesite="strict", secure=request.url.scheme == "https"
         )
@@ -233,11 +229,6 @@ class Access:
     def _shows_cookie(self, request: Request) -> bool:
         given = request.cookies.get(_cookie(request), "")
         return hmac.compare_digest(given.encode(), self._session.encode())
-
-
-def local(address: str) -> str:
-    """A path of this server with its query; / for an address that leads elsewhere, as browsers read it."""
-    return address if re.fullmatch(r"/(?!/)[^\\]*", address) and address.isprintable() else "/"
 
 
 def _cookie(request: Request) -> str:

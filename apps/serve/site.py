@@ -97,9 +97,9 @@ class Site:
         }  # fmt: skip
         return HTMLResponse(self._templates.get_template(template).render(shared | values), status)
 
-    def login(self, request: Request, then: str, wrong: str) -> HTMLResponse:
+    def login(self, request: Request, wrong: str) -> HTMLResponse:
         """The page that asks for the token."""
-        return self.page(request, "login.html", 401, then=then, wrong=wrong)
+        return self.page(request, "login.html", 401, wrong=wrong)
 
     def problem(self, request: Request, error: SlowwaveError) -> Response:
         """The page about an error of ours; where there is no memory yet, how to begin."""

@@ -32,7 +32,7 @@ from test_ask import answer as answering
 from apps.configuration import Place
 from apps.mcp.server import Address, OneToken, Token
 from apps.serve import app as served
-from apps.serve.access import CODE_S, LoginCodes, Tokens, local
+from apps.serve.access import CODE_S, LoginCodes, Tokens
 from apps.serve.app import DOCUMENTS, PAGES, make_app
 from flows.nights import sleep
 from recall.order import UNLIKELY
@@ -133,19 +133,17 @@ def test_without_the_token_no_document_is_read_and_nothing_is_changed(template: 
 def test_the_link_and_the_form_give_a_cookie_that_scripts_and_other_sites_do_not_get(template: Path) -> None:
     for log_in in (
         lambda browser: browser.get("/people", params={"token": TOKEN, "type": "all"}),
-        lambda browser: browser.post(
-            "/login", data={"token": TOKEN, "then": "/people?type=all"}, headers={"Origin": HOME}
-        ),
+        lambda browser: browser.post("/login", data={"token": TOKEN}, headers={"Origin": HOME}),
     ):
         browser = client(template)
         answer = log_in(browser)
-        assert (answer.status_code, answer.headers["location"]) == (303, "/people?type=all")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
         cookie = answer.headers["set-cookie"]
         assert "HttpOnly" in cookie
         assert "samesite=strict" in cookie.lower()
         assert TOKEN not in cookie
         assert "Marta" in browser.get("/people").text
-        assert browser.get(f"/people?token={TOKEN}").headers["location"] == "/people", "it stays in no address"
+        assert browser.get(f"/people?token={TOKEN}").headers["location"] == "/", "it stays in no address"
         assert "Secure" not in cookie, "over plain HTTP a browser would not send it"
 
 
@@ -154,7 +152,8 @@ def test_the_code_of_a_link_logs_in_once_and_not_for_long(template: Path, monkey
     codes = LoginCodes()
     first, late = codes.new(), codes.new()
     browser = client(template, codes=codes)
-    assert "Marta" in browser.get("/people", params={"token": first}, follow_redirects=True).text
+    assert browser.get("/", params={"token": first}).status_code == 303
+    assert "Marta" in browser.get("/people").text
     other = client(template, codes=codes)
     assert client(template, codes=codes, Authorization=f"Bearer {late}").get("/api/runs").status_code == 401
     assert other.get("/people", params={"token": first}).status_code == 401
@@ -184,7 +183,7 @@ def test_a_wrong_token_gives_no_cookie(template: Path, monkeypatch: pytest.Monke
     browser = client(template)
     for answer in (
         browser.get("/people?token=guessed-guessed-guessed"),
-        browser.post("/login", data={"token": "guessed", "then": "/"}, headers={"Origin": HOME}),
+        browser.post("/login", data={"token": "guessed"}, headers={"Origin": HOME}),
     ):
         assert answer.status_code == 401
         assert "set-cookie" not in answer.headers
@@ -192,27 +191,6 @@ def test_a_wrong_token_gives_no_cookie(template: Path, monkeypatch: pytest.Monke
     browser.cookies.set("slowwave-8766", TOKEN)
     assert browser.get("/people").status_code == 401, "the token is not the cookie"
     assert client(template, Authorization="Bearer guessed").get("/api/runs").status_code == 401
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "https://evil.example/",
-        "//evil.example/",
-        "///evil.example",
-        "////evil.example/x",
-        "/\\evil.example",
-        "/\\/evil.example",
-        "/\t/evil.example",
-        "",
-        "javascript:alert(1)",
-        "people",
-        "/a\nb",
-    ],
-)
-def test_nobody_is_led_elsewhere_by_a_login(address: str) -> None:
-    assert local(address) == "/"
-    assert local("/people?type=all") == "/people?type=all"
 
 
 @pytest.mark.parametrize(
