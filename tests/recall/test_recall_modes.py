@@ -281,6 +281,14 @@ def test_what_denies_the_relation_does_not_answer_for_it(tmp_path: Path) -> None
     assert job.parts["overlap"] > left.parts["overlap"]
 
 
+@pytest.mark.parametrize("relation", ["said", "noted", "observed"])
+def test_that_something_was_said_is_no_word_of_it(tmp_path: Path, relation: str) -> None:
+    facts = [plain_fact("tea", "Nora drinks tea.", predicate=relation)]
+    with OpenMemory.open(str(remembered(tmp_path / "m", facts)), is_logged=False) as memory:
+        (found,) = memory.recall(f"What was {relation}?", now=NOW).facts
+    assert found.parts["overlap"] == 0
+
+
 @pytest.mark.parametrize("question", ["Who is Marta's manager?", "Where does Pixel's owner work?", "cello", "Devon"])
 def test_up_to_ten_facts_fewer_are_the_first_of_more(learned: tuple[Path, dict[str, object]], question: str) -> None:
     with OpenMemory.open(str(learned[0]), is_logged=False) as memory:

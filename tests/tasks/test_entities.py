@@ -15,6 +15,7 @@ from talk import NOW, START, assert_same, contents, learn, rows, said, written
 
 from inference.embedding import open_embedder
 from recall.entities import exact_row
+from slowwave import open_memory
 from slowwave.common import frames
 from slowwave.common.errors import Refused, UnknownName, UnusableInput
 from slowwave.common.settings import DEFAULT_EMBEDDER, ResolveSettings
@@ -31,7 +32,7 @@ from storage.undo import undo
 from tasks.entities.merges import Merged, merge
 from tasks.entities.names_and_pins import alias_entity, pin_entity, pin_facts, rename_entity
 from tasks.ingest.statements import find_target
-from tasks.runtime.runs import Run, new_run
+from tasks.runtime.runs import Run, existing_run, new_run
 
 SEAT = open_embedder(DEFAULT_EMBEDDER)
 TYPES = {"Bob": "person", "Robert Smith": "person", "Ana": "person", "Little Bob": "person", "Acme": "organization",
@@ -419,6 +420,16 @@ def test_a_name_that_a_person_gave_is_shown_everywhere_and_undo_takes_it_back(te
     assert not rename_entity(run_of(store), "Bob", "Sailor Bob").is_new
     take_back(store, run.id)
     assert_same(contents(store), contents(template))
+
+
+def test_an_entity_that_was_stated_is_found_by_its_old_name_after_a_new_one(tmp_path: Path) -> None:
+    place = str(tmp_path / "m")
+    with open_memory(place) as memory:
+        memory.add_observations("Kestrel", ["Kestrel runs on Redis."], "project")
+        memory.add_observations("Zed", ["Zed is fine."], "tool")
+    rename_entity(existing_run("entity-rename", place, "default"), "Kestrel", "Falcon")
+    with open_memory(place) as memory:
+        assert [found.name for found in memory.find_entities("kestrel")] == ["Falcon"]
 
 
 # What is kept for ever
