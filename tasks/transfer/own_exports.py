@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
 
+import numpy as np
 import polars as pl
 
 from inference.embedding import Embedder, open_embedder
@@ -20,7 +24,7 @@ from storage.changes import FACT_TABLES
 from storage.connection import namespaces
 from storage.doctor import PartialSnapshot, defects
 from storage.lease import IMPORTED
-from storage.snapshots import Reading
+from storage.snapshots import Reading, batches
 from storage.store import Store
 from storage.tables import TABLES, WITH_VECTORS, Role, tables_of
 from storage.transactions import Transaction
@@ -33,6 +37,8 @@ from .reembedding import OTHERS, Wording
 IMPORT, SYSTEM = "import", "slowwave"
 LEFT_OUT = ("commits", "log_marks")
 """The history of versions, which the new namespace begins anew, and how far logs were counted that it does not have."""
+UNIT_TOLERANCE = 1e-3
+"""How far from one the length of a vector may be, which was stored as float32 and may have been written as text."""
 
 
 def import_own(run: Run, folder: Path, *, trust: bool = False, dry_run: bool = False) -> Imported:
@@ -46,15 +52,34 @@ def import_own(run: Run, folder: Path, *, trust: bool = False, dry_run: bool = F
     nothing is written.
     """
     manifest = read_manifest(folder)
-    seal = manifest.judged(folder, None if trust else own_key(run.store))
-    if seal.standing != "whole" and not trust:
-        raise UnusableInput(f"Nothing was imported. {seal.reason}", "Take every row as it is with --trust.")
-    own = replace(run, embedder=manifest.embed_model)
-    counts = _bring_back(own, folder, manifest, seal, dry_run)
+    with nullcontext(folder) if trust else _private_copy(folder, manifest.files) as files:
+        seal = manifest.judged(files, None if trust else own_key(run.store))
+        if seal.standing != "whole" and not trust:
+            raise UnusableInput(f"Nothing was imported. {seal.reason}", "Take every row as it is with --trust.")
+        own = replace(run, embedder=manifest.embed_model)
+        counts = _bring_back(own, files, str(folder), manifest, seal, dry_run)
     return Imported(run.id, str(folder), SYSTEM, False, counts, (), seal)
 
 
-def _bring_back(run: Run, files: Path, manifest: Manifest, seal: SealCheck, dry_run: bool) -> dict[str, int]:
+@contextmanager
+def _private_copy(folder: Path, names: Iterable[str]) -> Iterator[Path]:
+    """A copy of these files that vanishes afterwards: what the seal was checked on cannot be changed before it is read.
+
+    Raises `UnusableInput` where a file cannot be read or there is no room.
+    """
+    with TemporaryDirectory(prefix="slowwave-import-") as place:  # mode 0700
+        for name in names:
+            try:
+                copyfile(folder / name, Path(place, name))
+            except OSError as error:
+                raise UnusableInput(
+                    f"The file {name} cannot be read: {error}.",
+                    "Export it again, or set TMPDIR to a place with more room.",
+                ) from error
+        yield Path(place)
+
+
+def _bring_back(run: Run, files: Path, path: str, manifest: Manifest, seal: SealCheck, dry_run: bool) -> dict[str, int]:
     """Every row as it is, in one commit; returns how many of each table."""
     names = [name for name in tables_of(Role.STATE, Role.HISTORY) if name not in LEFT_OUT]
     counts = {name: _checked(files, manifest, name) for name in names}
@@ -68,7 +93,7 @@ def _bring_back(run: Run, files: Path, manifest: Manifest, seal: SealCheck, dry_
         )
     if not dry_run:
         tally = Counts(run.id, Counter({RunCount.ROWS_IMPORTED: sum(counts.values())}))
-        given = {"path": str(files), "commit": manifest.commit, "from": manifest.namespace}
+        given = {"path": path, "commit": manifest.commit, "from": manifest.namespace}
         with recorded(run, tally, {**given, "seal": seal.standing}):
             _publish(run, files, manifest, [name for name in names if counts[name]], seat, seal)
     return counts
@@ -125,17 +150,36 @@ def _publish(run: Run, files: Path, manifest: Manifest, names: list[str], seat: 
 
 
 def _check_agreement(tx: Transaction) -> None:
-    """Raise where rows refer to nothing, deny themselves, or have a status that there is not."""
+    """Raise where rows refer to nothing, deny themselves, or are as no row of a store can be.
+
+    Status, place and vector are looked at here alone: nothing but a foreign export has wrong ones.
+    """
     found = [(each.table, each.row_id, each.detail) for each in defects(PartialSnapshot(tx, frozenset(TABLES)))]
     for name in FACT_TABLES:
         odd = tx.frame(name, None, ["id", "status"]).filter(~pl.col("status").is_in(STATUSES).fill_null(False))
         found += [(name, row, f"{status} is no status of a fact.") for row, status in odd.iter_rows()]
+    archived, used = (tx.frame(name, None, ["id"]) for name in reversed(FACT_TABLES))
+    twice = archived.join(used, on="id", how="semi")["id"].sort()
+    found += [("facts_archive", row, "It lies among the facts in use, too.") for row in twice]
+    found += _odd_vectors(tx)
     if found:
         table, row, detail = found[0]
         raise UnusableInput(
             f"{len(found)} rows of the export do not agree with the rest; the first is {row} of {table}: {detail}",
             "Export it again: what was edited by hand can be said with `slowwave observe`.",
         )
+
+
+def _odd_vectors(tx: Transaction) -> list[tuple[str, str, str]]:
+    """Table, row and what is wrong, for each vector that is not of length one: a text that has none has no zeros."""
+    found = []
+    for name in WITH_VECTORS:
+        for rows in batches(tx, name, ["id", "vector"], "vector IS NOT NULL"):
+            lengths = np.linalg.norm(rows["vector"].to_numpy(), axis=1)
+            odd = ~(np.abs(lengths - 1) <= UNIT_TOLERANCE)  # also where a number is none
+            wrong = zip(rows["id"].filter(pl.Series(odd)), lengths[odd], strict=True)
+            found += [(name, row, f"Its vector has length {round(float(length), 4)}.") for row, length in wrong]
+    return found
 
 
 def _decision(tx: Transaction, seal: SealCheck) -> pl.DataFrame:

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from talk import NOW, learn, said, written
 
-from recall.export import KEY_FILE, MANIFEST, export, own_key, read_manifest
+from recall.export import KEY_FILE, MANIFEST, Manifest, SealCheck, export, own_key, read_manifest
 from slowwave.common.errors import SlowwaveError, UnusableInput
 from slowwave.common.settings import DEFAULT_EMBEDDER
 from storage.connection import namespaces
@@ -125,7 +125,56 @@ def test_trust_does_not_cover_rows_that_refer_to_nothing_or_have_another_shape(
         assert all(snapshot.count(name) == 0 for name in ("facts", "entities", "messages"))
 
 
+@pytest.mark.proof
+@pytest.mark.parametrize(
+    ("vector", "words"),
+    [([20.0], "Its vector has length 20.0"), ([0.0], "Its vector has length 0.0"), ([0.6, 0.8], None)],
+)
+def test_a_trusted_vector_has_length_one(memory: Path, tmp_path: Path, vector: list[float], words: str | None) -> None:
+    store = Store.open(str(memory))
+    folder = export(store, tmp_path / "x", "jsonl", NOW, with_vectors=True)[1]
+    whole = vector + [0.0] * (store.snapshot().dims - len(vector))
+    edited = changed(folder, tmp_path / "edited", facts=lambda lines: active(lines)[0].update(vector=whole))
+    if words is None:
+        assert bring(edited, tmp_path / "m", trust=True).counts["facts"] > 0
+        return
+    with pytest.raises(UnusableInput, match=f"1 rows of the export .* of facts: {words}"):
+        bring(edited, tmp_path / "m", trust=True)
+
+
+@pytest.mark.proof
+def test_a_trusted_fact_lies_in_one_place(exported: Path, tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (exported / "facts.jsonl").read_text(encoding="utf-8").splitlines()]
+    over = active(lines)[0] | {"status": "archived", "expired_at": "2026-01-01T00:00:00.000000Z"}
+    places: dict[str, Change] = {
+        "facts": lambda rows: active(rows)[0].update(over),
+        "facts_archive": lambda rows: rows.append(over),
+    }
+    with pytest.raises(UnusableInput, match="of facts_archive: It lies among the facts in use, too"):
+        bring(changed(exported, tmp_path / "edited", **places), tmp_path / "m", trust=True)
+
+
 # The seal
+
+
+@pytest.mark.proof
+def test_what_is_changed_after_the_seal_was_checked_does_not_come_in(
+    memory: Path, exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, open_to_all = Path(shutil.copytree(memory, tmp_path / "memory")), tmp_path / "x"
+    shutil.copytree(exported, open_to_all)
+    real, file = Manifest.judged, open_to_all / "facts.jsonl"
+
+    def judged_then_changed(manifest: Manifest, folder: Path, key: bytes | None) -> SealCheck:
+        seal = real(manifest, folder, key)
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text.replace('"pinned":false', '"pinned":true'), encoding="utf-8")
+        return seal
+
+    monkeypatch.setattr(Manifest, "judged", judged_then_changed)
+    assert bring(open_to_all, here).counts["facts"] > 0
+    assert '"pinned":true' in file.read_text(encoding="utf-8")
+    assert in_namespace(here, "facts", "pinned").is_empty()
 
 
 @pytest.mark.proof
