@@ -30,7 +30,7 @@ from tasks.people.review import apply_verdicts
 from tasks.runtime.engine import flow
 from tasks.runtime.retrying import ONCE
 from tasks.runtime.runs import existing_run, new_run, recorded
-from tasks.transfer.reembedding import count_texts, has_links, reembed_rows, remarks_on
+from tasks.transfer.reembedding import NewVectors, count_texts, has_links, reembed_rows, remarks_on
 
 # Report: what in a memory wants a person's eye.
 
@@ -114,7 +114,7 @@ async def doctor(
 # Re-embed: another embedding model for a whole memory.
 
 
-@flow("reembed", takes_turns=True)
+@flow("reembed", takes_turns=True, tries=ONCE)  # another run of it would embed all texts again
 async def reembed(
     namespace: str = "default",
     store: str = "./memory",
@@ -133,7 +133,8 @@ async def reembed(
         settings: The gate, links, and how long old vectors are kept.
     """
     run = existing_run("reembed", store, namespace, now, settings.retention)
-    model = open_embedder(embedder).name
+    vectors = NewVectors(open_embedder(embedder))
+    model = vectors.embedder.name
     is_new, frozen = model != run.embedder, None
     rows: Mapping[str, int] = {}
     tally = Tally(run.id, dry_run=dry_run, idle="" if is_new else f"All vectors are of {model} already.")
@@ -144,9 +145,9 @@ async def reembed(
             tally.counts[RunCount.DIFFERENT_TEXTS] += count_texts(run)
         elif is_new:
             frozen = freeze_probes(run, settings.gate)
-            rows, embedded = await reembed_rows(run, model)
+            rows = await reembed_rows(run, vectors)
             tally.counts.update({f"{name}: rows": number for name, number in rows.items()})
-            tally.counts[RunCount.TEXTS_EMBEDDED] += embedded
+            tally.counts[RunCount.TEXTS_EMBEDDED] += len(vectors)
             tally.counts[RunCount.ROWS_REEMBEDDED] += sum(rows.values())
         after = replace(run, embedder=model) if rows else run
         if rows and has_links(after):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from inference.embedding import Embedder, open_embedder
+from inference.embedding import REMOTE_TEXTS, Embedder, Vectors
 from slowwave.common.comparison.similarity import has_profile
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.text import as_json, digest
@@ -20,15 +20,14 @@ from storage.snapshots import Reading, Snapshot, batches
 from storage.store import Store
 from storage.tables import WITH_VECTORS
 from storage.transactions import Transaction
-from storage.upkeep import write_anew
+from storage.upkeep import ROUNDS, write_anew
 from tasks.ingest.candidate_rows import CONVERSATIONS
 from tasks.runtime.engine import report_progress, task
-from tasks.runtime.retrying import EMBEDS, LONGEST_WAIT_FOR_A_MODEL_S
+from tasks.runtime.retrying import EMBEDS, LONGEST_WAIT_FOR_A_MODEL_S, patiently
 from tasks.runtime.runs import Run, existing_store, vector_column
 
 KIND = "reembed"
 """The kind of commits that put vectors of another model in the place of all vectors."""
-_AT_ONCE = 2048  # texts
 PARTS = ("changes", "otherwise")
 HOLDING = " OR ".join(f"""{part} LIKE '%"vector"%'""" for part in PARTS)
 OTHERS = {"refusals": ("id", "excerpt", "vector"), "scorer_state": ("id", "text")}
@@ -81,22 +80,29 @@ def count_texts(run: Run) -> int:
     return len({digest(text) for part in texts for text in part if text})
 
 
-class _NewVectors:
-    """Vectors of one model, of each text once."""
+class NewVectors:
+    """Vectors of one model, of each text once. A run has one, so that no try of its task embeds a text again."""
 
     def __init__(self, embedder: Embedder) -> None:
-        self._embedder, self._places = embedder, dict[str, int]()
-        self._parts = [np.zeros((1, embedder.dims), np.float32)]  # where a text has none
+        self.embedder, self._places = embedder, dict[str, int]()
 
     def __len__(self) -> int:
         return len(self._places)
 
-    def add(self, texts: Iterable[str | None]) -> None:
-        """Embed what is new among the texts."""
-        fresh = {mark: text for text in texts if text and (mark := digest(text)) not in self._places}
-        self._places |= {mark: 1 + place for place, mark in enumerate(fresh, len(self._places))}
-        for start in range(0, len(fresh), _AT_ONCE):
-            self._parts.append(self._embedder.embed([*fresh.values()][start : start + _AT_ONCE]))
+    @cached_property
+    def _parts(self) -> list[Vectors]:
+        return [np.zeros((1, self.embedder.dims), np.float32)]  # where a text has none
+
+    def lacking(self, texts: Iterable[str | None]) -> Iterator[dict[str, str]]:
+        """What is new among the texts, by hash, as much as is embedded at once."""
+        fresh = [*{mark: text for text in texts if text and (mark := digest(text)) not in self._places}.items()]
+        return (dict(fresh[start : start + REMOTE_TEXTS]) for start in range(0, len(fresh), REMOTE_TEXTS))
+
+    def embed(self, texts: Mapping[str, str]) -> None:
+        """Embed texts that are new, all or none of them."""
+        parts, vectors = self._parts, self.embedder.embed([*texts.values()])
+        parts.append(vectors)
+        self._places |= {mark: place for place, mark in enumerate(texts, 1 + len(self))}
 
     def of(self, hashes: pl.Series) -> pl.Series:
         """The vectors of these hashes, in their order; null for a null one and for a text that says nothing."""
@@ -104,33 +110,51 @@ class _NewVectors:
         return vector_column(self._parts[0][[self._places.get(mark, 0) for mark in hashes]])
 
 
-@task("re-embed", about="{run.namespace}, {model}", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[EMBEDS])
-async def reembed_rows(run: Run, model: str) -> tuple[Mapping[str, int], int]:
-    """Put vectors of another model in the place of all vectors, in one commit; rows by table, and texts embedded.
+@task("re-embed", about="{run.namespace}, {vectors.embedder.name}", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[EMBEDS])
+async def reembed_rows(run: Run, vectors: NewVectors) -> Mapping[str, int]:
+    """Put vectors of another model in the place of all vectors, in one commit; rows by table.
 
-    They are made before the lease is taken, and within it those of what was written since. Raises `StoreMismatch` where
-    somebody else re-embedded the namespace meanwhile.
+    They are made before the lease is taken, and within it the few of what was written since. Raises `StoreMismatch`
+    where somebody else re-embedded the namespace meanwhile.
     """
-    embedder, store = open_embedder(model), existing_store(run)
-    snapshot, vectors, rows = store.snapshot(), _NewVectors(embedder), 0
-    store.embedding = (run.embedder, snapshot.dims)
-    total = sum(snapshot.count(name) for name in WITH_VECTORS)
-    for texts in Wording(snapshot).every():
-        vectors.add(texts)
-        rows += len(texts)
-        await report_progress("rows embedded", min(rows, total), total)
+    store = existing_store(run)
+    store.embedding = (run.embedder, store.snapshot().dims)
+    snapshot = await _embed(store, vectors)
     with store.commit(run.id, KIND, run.now) as tx:
         if tx.is_overtaken(snapshot):
             for texts in Wording(tx).every():
-                vectors.add(texts)
-        return _publish(run, store, tx, vectors, embedder), len(vectors)
+                tx.stay()
+                for part in vectors.lacking(texts):
+                    tx.stay()
+                    vectors.embed(part)
+        return _publish(run, store, tx, vectors)
 
 
-def _publish(run: Run, store: Store, tx: Transaction, vectors: _NewVectors, embedder: Embedder) -> Mapping[str, int]:
+async def _embed(store: Store, vectors: NewVectors) -> Snapshot:
+    """Embed what has no new vector, and what others write meanwhile; returns the state whose texts all have one."""
+
+    async def embed(part: Mapping[str, str]) -> None:
+        vectors.embed(part)
+
+    patient = patiently("embed", embed)
+    for _ in range(ROUNDS):  # each has less to embed, unless others write faster than the model embeds
+        snapshot, rows = store.snapshot(), 0
+        total = sum(snapshot.count(name) for name in WITH_VECTORS)
+        for texts in Wording(snapshot).every():
+            for part in vectors.lacking(texts):
+                await patient(part)
+            rows += len(texts)
+            await report_progress("rows embedded", min(rows, total), total)
+        if store.head.sequence == snapshot.sequence:
+            break
+    return snapshot
+
+
+def _publish(run: Run, store: Store, tx: Transaction, vectors: NewVectors) -> Mapping[str, int]:
     """Write all tables, and the decision."""
-    head = tx.lease
+    head, embedder = tx.lease, vectors.embedder
     old = Snapshot(store.db, tx.versions, head.sequence, (head.embed_model, head.dims))
-    rows = _Writing(tx, old, vectors, embedder).write()
+    rows = _Writing(tx, old, vectors).write()
     measures = {
         "from": head.embed_model,
         "to": embedder.name,
@@ -146,8 +170,8 @@ def _publish(run: Run, store: Store, tx: Transaction, vectors: _NewVectors, embe
 class _Writing:
     """The new rows of every table that holds vectors, from the old ones and the new vectors."""
 
-    def __init__(self, tx: Transaction, old: Reading, vectors: _NewVectors, embedder: Embedder) -> None:
-        self._tx, self._old, self._new, self._embedder = tx, old, vectors, embedder
+    def __init__(self, tx: Transaction, old: Reading, vectors: NewVectors) -> None:
+        self._tx, self._old, self._new, self._embedder = tx, old, vectors, vectors.embedder
         self._wording = Wording(old)
 
     def write(self) -> Mapping[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -28,7 +29,9 @@ from storage.tables import HOLDING_VECTORS, WITH_VECTORS
 from storage.undo import undo
 from tasks.entities.derived import refresh_profiles
 from tasks.people.observations import observe
+from tasks.runtime.retrying import RETRIES
 from tasks.runtime.runs import existing_run, new_run, store_of
+from tasks.transfer import reembedding
 from tasks.transfer.imports import import_export
 
 DIMS = 96
@@ -243,6 +246,57 @@ def test_a_killed_run_changes_nothing_and_what_is_written_meanwhile_is_caught_up
     (vector,) = rows(place, "facts", "run_id = 'r_meanwhile'", ["vector"])["vector"]
     np.testing.assert_allclose(vector, open_embedder(model).embed(["He learned to juggle."])[0], atol=1e-7)
     assert embedding(place) == (model, DIMS)
+
+
+class RateLimitError(Exception):
+    """What a provider's library raises after an answer 429."""
+
+
+def test_no_text_is_embedded_twice_after_errors_that_pass(
+    place: Path, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(RETRIES, raising=False)
+    monkeypatch.setattr(random, "uniform", lambda low, high: 0.0)  # without waits
+    monkeypatch.setattr(reembedding, "REMOTE_TEXTS", 10)
+    texts = turn(place, f"{own}/good", dry_run=True)["counts"]["different texts"]
+    answers, refused = iter(["yes", "yes", "429"]), []
+
+    def answer() -> None:
+        if next(answers, "yes") == "429":
+            refused.append(opened(place).head.is_free)
+            raise RateLimitError
+
+    def write() -> None:
+        nonlocal answers
+        told(place, "r_meanwhile", "He learned to juggle.")
+        answers = iter(["429"])
+
+    Own.before = answer
+    with overtaken(monkeypatch, "reembed", write):
+        counts = turn(place, f"{own}/good")["counts"]
+
+    assert refused == [True, False], "once before the lease, once within it"
+    assert counts["texts embedded"] == len(Own.sent) == len({*Own.sent}) == texts + 1 > 30
+    facts = rows(place, "facts", "vector IS NOT NULL", ["statement", "vector"])
+    seat = open_embedder(f"{own}/good")
+    np.testing.assert_allclose(facts["vector"].to_numpy(), seat.embed(facts["statement"].to_list()), atol=1e-7)
+
+
+def test_what_is_written_while_it_embeds_is_embedded_before_others_wait(place: Path, own: str) -> None:
+    was_free: list[bool] = []
+
+    def write() -> None:
+        was_free.append(opened(place).head.is_free)
+        if len(was_free) == 1:
+            told(place, "r_meanwhile", "He learned to juggle.")
+
+    Own.before = write
+    turn(place, f"{own}/good")
+
+    assert Own.sent[-1] == "He learned to juggle."
+    assert all(was_free)
+    (vector,) = rows(place, "facts", "run_id = 'r_meanwhile'", ["vector"])["vector"]
+    assert len(vector) == DIMS
 
 
 @pytest.mark.proof
