@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import TINY
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,11 +19,13 @@ from apps.configuration import Place
 from apps.mcp.server import Address, http_server, listening
 from apps.serve.app import ATLAS, drawn
 from apps.serve.site import FOLDER, Site
+from inference.embedding import STATIC_DIMS
 from recall.atlas import atlas_data
 from scripts.browser import Browser
-from slowwave.common.settings import Settings
+from slowwave.common.settings import DEFAULT_EMBEDDER, Settings
 from storage.store import Store
 
+EMBEDDING = (DEFAULT_EMBEDDER, STATIC_DIMS)
 EDGES = (
     "atlas.shownEdges().map(([a, b, facts]) => [[a, b].map(name => name.slice(0, 9)).sort().join(' '), facts]).sort()"
 )
@@ -52,7 +53,7 @@ def serving(store: Store) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(filled(Store.create(str(tmp_path_factory.mktemp("page") / "store"), "default", TINY))) as address:
+    with serving(filled(Store.create(str(tmp_path_factory.mktemp("page") / "store"), "default", EMBEDDING))) as address:
         yield address
 
 
@@ -156,8 +157,8 @@ def test_the_slider_shows_what_held_then_and_now_brings_the_present_back(browser
 
 
 @pytest.mark.proof
-def test_an_empty_memory_says_how_to_begin(running: Browser, empty_store: Path) -> None:
-    with serving(Store.open(str(empty_store))) as address:
+def test_an_empty_memory_says_how_to_begin(running: Browser, tmp_path: Path) -> None:
+    with serving(Store.create(str(tmp_path / "store"), "default", EMBEDDING)) as address:
         running.open(address, is_dark=True)
         assert "slowwave ingest" in running.ask("document.body.innerText")
         assert running.ask("document.getElementById('stage').offsetParent === null")
