@@ -15,6 +15,9 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from storage.connection import files
+from storage.store import Store
+
 T = TypeVar("T")
 
 
@@ -81,6 +84,11 @@ def measured() -> Iterator[Cost]:
 def percentiles(values: Sequence[float]) -> tuple[float, float]:
     """Median and 95th percentile."""
     return float(np.percentile(values, 50)), float(np.percentile(values, 95))
+
+
+def stored_bytes(store: Store) -> int:
+    """Bytes of all files of the namespace, older versions and indexes included."""
+    return sum(files(f"{store.uri.rstrip('/')}/{store.namespace}").values())
 
 
 def peak_memory_mib() -> float:

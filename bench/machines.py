@@ -27,7 +27,7 @@ from typing import Any
 
 import polars as pl
 
-from .figures import Absent, Figure, Options
+from .figures import Absent, Figure, Options, stored_bytes
 from .loopback_storage import BUCKET, LoopbackStorage, loopback_storage
 from .tenants import NOW, PLACES, ROOT
 
@@ -359,7 +359,6 @@ def judge(campaign: Campaign, said: set[str], outcome: Outcome) -> None:
     from storage.connection import namespaces
     from storage.doctor import examine
     from storage.store import Store
-    from storage.upkeep import stored_bytes
 
     if strays := set(namespaces(campaign.store)) ^ set(campaign.names):
         outcome.wrong.append(f"There are namespaces too many or too few: {sorted(strays)}.")

@@ -26,14 +26,13 @@ from slowwave.integrations.python_api import OpenMemory
 from storage.doctor import examine
 from storage.snapshots import numbered_rows, read_rows
 from storage.store import Store
-from storage.upkeep import stored_bytes
 from tasks.nightly.groups import refreshed_aspects
 from tasks.runtime.runs import existing_run
 
 from . import data, synthetic
 from .big_store import build_store, multiply_store
 from .examples import FOLDER as EXAMPLES
-from .figures import Absent, Figure, Options, in_fresh_process, measured, peak_memory_mib, percentiles
+from .figures import Absent, Figure, Options, in_fresh_process, measured, peak_memory_mib, percentiles, stored_bytes
 from .ingest import ingest_files
 
 SEED = 23

@@ -294,10 +294,11 @@ class Store:
                 "Upgrade slowwave.",
             )
         if head.schema_version < SCHEMA_VERSION:
-            from .migrations import migrate
+            from .migrations import drop_what_is_gone, migrate
 
             with self.commit("migrate", "migrate") as tx:
                 migrate(self.db, tx)
+            drop_what_is_gone(self.db)
 
     def _make_indexes(self) -> None:
         from .migrations import make_text_indexes

@@ -126,11 +126,6 @@ def _is_fragmented(table: Table, name: str, share: float = 1.0) -> bool:
     return int(stats["fragment_stats"]["num_small_fragments"]) > MANY_SEGMENTS[TABLES[name].role] * share
 
 
-def stored_bytes(store: Store) -> int:
-    """Bytes of all files of the namespace, older versions and indexes included."""
-    return sum(files(f"{store.uri.rstrip('/')}/{store.namespace}").values())
-
-
 # Tables that are written anew.
 
 

@@ -14,7 +14,7 @@ the same (`revision/pending_beliefs`).
 `revision/evaluation` decides which candidates pass. `revision/application` is the only rule that makes a fact active.
 It asks in this order: does the candidate repeat a known fact (`repetition`)? Does a text say that a known fact is over
 (`referenced_facts`)? Do two facts exclude each other because their relation allows one object (`mutual_exclusion`),
-and which of the two ends (`conflicts`)? `supersession` carries it out, and marks what becomes doubtful with it.
+and which of the two ends (`conflicts`)? `supersession` carries it out.
 `revision_state` checks rank, order of time and chains of each such end; a fact that is merged into another ends in
 `deduplication/merged_facts`. `late_arrivals` keeps a promise: the same messages in any order give the same memory.
 

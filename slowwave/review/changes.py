@@ -197,8 +197,7 @@ _KINDS = {
 }
 _UNTOLD = (
     "decisions", "patch_batches", "pair_decisions", "fact_scores", "fact_usage", "entity_scores", "entity_usage",
-    "lineage", "fact_aspects", "fact_evidence", "aspect_scores", "aspect_parts", "pending_beliefs",
-    "belief_evidence",
+    "lineage", "fact_aspects", "fact_evidence", "aspect_scores", "pending_beliefs", "belief_evidence",
 )  # fmt: skip
 
 

@@ -21,11 +21,10 @@ from recall.export import export, own_key
 from slowwave.common.errors import Fenced, NoStoreYet, UnknownName, UnusableInput
 from slowwave.common.settings import RetentionSettings
 from slowwave.integrations.python_api import OpenMemory
-from storage.connection import HEAD, connect, has_namespace, namespaces
+from storage.connection import HEAD, connect, files, has_namespace, namespaces
 from storage.doctor import examine
 from storage.lease import Clock, make_once
 from storage.store import Store
-from storage.upkeep import stored_bytes
 
 pytestmark = pytest.mark.proof
 
@@ -92,7 +91,7 @@ class TestLife:
             assert "Lisbon" in memory.recall("Where does Marta live?").facts[0].statement
         assert house.log("retrieval_events").height > 0
         assert examine(house) == ()
-        assert stored_bytes(house) > 10_000
+        assert sum(files(f"{URI}/default").values()) > 10_000
 
     def test_the_namespaces_are_those_with_a_head_and_unknown_ones_are_named(self, house: Store) -> None:
         connect(URI, "half").create_table("facts", pl.DataFrame({"id": ["a"]}).to_arrow())

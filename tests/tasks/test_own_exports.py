@@ -7,6 +7,7 @@ import shutil
 import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext as does_not_raise
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from talk import NOW, learn, said, written
 
 from recall.export import KEY_FILE, MANIFEST, Manifest, SealCheck, export, own_key, read_manifest
-from slowwave.common.errors import SlowwaveError, UnusableInput
+from slowwave.common.errors import SlowwaveError, StoreMismatch, UnusableInput
 from slowwave.common.settings import DEFAULT_EMBEDDER
 from storage.connection import namespaces
 from storage.store import Store
@@ -197,6 +198,20 @@ def test_an_export_without_a_seal_is_refused(exported: Path, memory: Path, tmp_p
 
 
 @cache
+def test_a_table_that_an_earlier_version_had_is_left_out_and_any_other_is_refused(
+    exported: Path, tmp_path: Path
+) -> None:
+    manifest = json.loads((exported / MANIFEST).read_text(encoding="utf-8"))
+    for name, refusal in (("aspect_parts", does_not_raise()), ("dreams", pytest.raises(StoreMismatch, match="dreams"))):
+        old = Path(shutil.copytree(exported, tmp_path / name))
+        (old / f"{name}.jsonl").write_text('{"id": "p"}\n', encoding="utf-8")
+        counts = {**manifest["counts"], name: 1}
+        (old / MANIFEST).write_text(json.dumps({**manifest, "counts": counts}), encoding="utf-8")
+        with refusal:
+            bring(old, tmp_path / f"{name}-here", trust=True)
+    assert len(in_namespace(tmp_path / "aspect_parts-here", "facts")) > 0
+
+
 def parts_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.read_bytes()}
 
