@@ -6,8 +6,8 @@ const STEPS = 1000, PLAY_SECONDS = 14;
 
 const atlas = {
   data, graph,
-  // time: seconds or null for now; entity, fact: places or -1; tab; focus: { kind, place } of what is lit; past: where "Back" leads
-  state: { time: null, entity: -1, fact: -1, tab: "groups", focus: null, past: [] },
+  // time: seconds or null for now; entity, fact: places or -1; focus: the place of the group that is lit, or null; past: where "Back" leads
+  state: { time: null, entity: -1, fact: -1, focus: null, past: [] },
   get renderer() { return renderer; },
   /** Which lines are drawn, as pairs of names with the number of facts told. */
   shownEdges: () => edges.flatMap((edge, n) => (toldEdges[n] ? [[E.name[edge.s], E.name[edge.t], toldEdges[n]]] : [])),
@@ -38,20 +38,27 @@ const atlas = {
     drawPanel();
     if (!ends.every(isInView)) bringIntoView(ends);
   },
-  showGroup(n) { focusOn("group", n, "groups", membersOf[n], true); },
-  openTab(tab) {
-    Object.assign(atlas.state, { tab, entity: -1, fact: -1, focus: null, past: [] });
+  showGroup(n) {
+    const isSame = atlas.state.focus === n, entities = isSame ? null : membersOf[n];
+    Object.assign(atlas.state, { entity: -1, fact: -1, focus: isSame ? null : n });
+    Object.assign(look, { centre: -1, fact: -1 });
+    light(entities);
+    drawPanel();
+    bringIntoView(entities);
+  },
+  showGroups() {
+    Object.assign(atlas.state, { entity: -1, fact: -1, focus: null, past: [] });
     Object.assign(look, { centre: -1, fact: -1 });
     light(null);
     drawPanel();
   },
   back() {
     const last = atlas.state.past.pop();
-    if (!last || (last.entity < 0 && !last.focus)) return atlas.openTab(last ? last.tab : atlas.state.tab);
+    if (!last || (last.entity < 0 && last.focus === null)) return atlas.showGroups();
     const past = atlas.state.past;
     if (last.fact >= 0) atlas.openFact(last.fact);
     else if (last.entity >= 0) atlas.select(last.entity, true);
-    else atlas.showGroup(last.focus.place);
+    else atlas.showGroup(last.focus);
     atlas.state.past = past;
   },
   /** Write into the search box and list what fits. */
@@ -63,8 +70,8 @@ const atlas = {
 window.atlas = atlas;
 
 function remember() {
-  const { entity, fact, tab, focus } = atlas.state;
-  atlas.state.past = [...atlas.state.past.slice(-30), { entity, fact, tab, focus }];
+  const { entity, fact, focus } = atlas.state;
+  atlas.state.past = [...atlas.state.past.slice(-30), { entity, fact, focus }];
 }
 
 /** Let these entities stand out, a list of places; null: all. */
@@ -77,23 +84,14 @@ function light(entities) {
   refresh();
 }
 
-function focusOn(kind, place, tab, entities, isMoving) {
-  const was = atlas.state.focus, isSame = was && was.kind === kind && was.place === place;
-  Object.assign(atlas.state, { tab, entity: -1, fact: -1, focus: isSame ? null : { kind, place } });
-  Object.assign(look, { centre: -1, fact: -1 });
-  light(isSame ? null : entities);
-  drawPanel();
-  if (isMoving || isSame) bringIntoView(isSame ? null : entities);
-}
-
 function drawPanel() {
-  const { entity, fact, tab } = atlas.state, panel = byId("panel"), isList = entity < 0 && fact < 0;
+  const { entity, fact } = atlas.state, panel = byId("panel"), isList = entity < 0 && fact < 0;
   const content = fact >= 0 ? storyPanel(fact) : entity >= 0 ? entityPanel(entity) : groupsPanel();
-  const height = panel.scrollTop, isSameView = panel.dataset.view === `${tab} ${entity} ${fact}`;
+  const height = panel.scrollTop, isSameView = panel.dataset.view === `${entity} ${fact}`;
   panel.replaceChildren(...content.filter(Boolean));
-  panel.dataset.view = `${tab} ${entity} ${fact}`;
+  panel.dataset.view = `${entity} ${fact}`;
   panel.scrollTop = isSameView ? height : 0;
-  for (const one of byId("tabs").children) one.setAttribute("aria-pressed", String(isList && one.dataset.tab === tab));
+  byId("groups").setAttribute("aria-pressed", String(isList));
 }
 
 // Time
@@ -217,14 +215,14 @@ function escape() {
   if (!byId("suggestions").hidden) closeSuggestions();
   else if (playing) stop();
   else if (document.activeElement === byId("search")) byId("search").blur();
-  else atlas.openTab(atlas.state.tab);
+  else atlas.showGroups();
 }
 
 // Start
 
 function wireMap() {
   renderer.on("clickNode", ({ node }) => atlas.select(Number(node), true));
-  renderer.on("clickStage", () => { if (atlas.state.entity >= 0 || atlas.state.focus) atlas.openTab(atlas.state.tab); });
+  renderer.on("clickStage", () => { if (atlas.state.entity >= 0 || atlas.state.focus !== null) atlas.showGroups(); });
   renderer.on("enterNode", ({ node }) => {
     look.hovered = Number(node);
     look.near = new Set([look.hovered]);
@@ -260,7 +258,7 @@ function wirePage() {
   byId("search").addEventListener("focus", suggest);
   byId("search").addEventListener("blur", closeSuggestions);
   byId("search").addEventListener("keydown", searchKey);
-  for (const one of byId("tabs").children) one.addEventListener("click", () => atlas.openTab(one.dataset.tab));
+  byId("groups").addEventListener("click", atlas.showGroups);
   byId("closer").addEventListener("click", () => renderer.getCamera().animatedZoom({ duration: 250 }));
   byId("farther").addEventListener("click", () => renderer.getCamera().animatedUnzoom({ duration: 250 }));
   byId("whole").addEventListener("click", () => bringIntoView(null));
@@ -276,7 +274,7 @@ function wirePage() {
 }
 
 if (entityCount) {
-  if (!hasCommunities) byId("tabs").querySelector("[data-tab=groups]").textContent = "Types";
+  if (!hasCommunities) byId("groups").textContent = "Types";
   tellAt(null);
   drawAll();
   wirePage();

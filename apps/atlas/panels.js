@@ -42,11 +42,9 @@ function listed(items, draw, first) {
 // Communities, or types where there are none.
 
 function groupsPanel() {
-  const isLit = (n) => atlas.state.focus && atlas.state.focus.kind === "group" && atlas.state.focus.place === n;
-  const rows = groups.map((group, n) => n).filter((n) => membersOf[n].length);
-  const focus = atlas.state.focus && atlas.state.focus.kind === "group" ? atlas.state.focus.place : -1;
+  const { focus } = atlas.state, rows = groups.map((group, n) => n).filter((n) => membersOf[n].length);
   const draw = (n) => make("li", {},
-    button({ "aria-pressed": String(isLit(n)), onclick: () => atlas.showGroup(n) },
+    button({ "aria-pressed": String(focus === n), onclick: () => atlas.showGroup(n) },
       dot(n), make("span", {}, hasCommunities ? groups[n].name : plain(groups[n].name)),
       make("span", { class: "count" }, membersOf[n].length.toLocaleString("en-GB"))),
     focus === n && (groups[n].summary || groups[n].is_outdated)

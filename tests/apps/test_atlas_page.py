@@ -67,7 +67,7 @@ def opened(running: Browser, page: str) -> Browser:
 @pytest.fixture
 def browser(opened: Browser) -> Iterator[Browser]:
     """The page as it is at first: the present, nothing chosen, an empty search box. Afterwards it has no complaint."""
-    opened.ask("atlas.setTime(null), atlas.openTab('groups'), atlas.search(''), document.activeElement.blur()")
+    opened.ask("atlas.setTime(null), atlas.showGroups(), atlas.search(''), document.activeElement.blur()")
     yield opened
     assert opened.complaints == []
 
