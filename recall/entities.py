@@ -208,7 +208,7 @@ _WHOLE = Condition(
         pl.col("merged_into").is_null() & pl.col("parent_entity_id").is_null() & pl.col("status").ne_missing("archived")
     ),
 )
-_ENTITY, _ALIAS = ("id", "name", "summary", "parent_entity_id"), ("entity_id", "alias_name")
+_ENTITY, _ALIAS = ("id", "name", "canonical_name", "summary", "parent_entity_id"), ("entity_id", "alias_name")
 _OF_ENTITY = (*_ENTITY, "merged_into", "status")
 
 Vector = npt.NDArray[np.float32]
@@ -301,6 +301,10 @@ def _written(steps: Sequence[RowStep] | None, columns: Sequence[str]) -> list[di
 
 
 def _indexed(entities: pl.DataFrame, aliases: pl.DataFrame) -> NameIndexes:
+    """The indexes; a canonical name by which an entity is no longer shown is among its other names."""
+    former = entities.filter(pl.col("canonical_name") != pl.col("name").str.to_lowercase())
+    if len(former):
+        aliases = pl.concat([aliases, former.select(entity_id="id", alias_name="canonical_name")])
     every = index_names(entities, aliases)
     if entities["parent_entity_id"].null_count() == len(entities):
         return NameIndexes(every, every)

@@ -125,18 +125,13 @@ def _write_name(tx: Transaction, run: Run, row: dict[str, Any], called: Called, 
     named = named.with_columns(embed_text_hash=pl.lit(digest(str(embed_texts(named)[0]))))
     tx.upsert("entities", named if vector is None else with_vector(named, row["id"], vector))
     reason = f"A person gave it the name {called.name!r}; it was shown as {called.entity!r}."
-    _register(tx, run, row, normalise_name(called.name), "rename", reason, [whole["canonical_name"][0]])
+    _register(tx, run, row, normalise_name(called.name), "rename", reason)
 
 
-def _register(
-    tx: Transaction, run: Run, row: dict[str, Any], alias: str, action: str, reason: str, former: Sequence[str] = ()
-) -> None:
-    """Store a name of an entity, and its `former` ones, unless it has them, and the decision about the name."""
-    names = list(dict.fromkeys([alias, *former]))
-    fresh = alias_rows(
-        pl.DataFrame({"alias_name": names}).with_columns(entity_type=pl.lit(row["entity_type"])), row["id"]
-    )
-    known = tx.by_ids("entity_aliases", names, ["alias_name", "entity_type", "entity_id"], key="alias_name")
+def _register(tx: Transaction, run: Run, row: dict[str, Any], alias: str, action: str, reason: str) -> None:
+    """Store a name of an entity, unless it has it, and the decision."""
+    fresh = alias_rows(pl.DataFrame({"alias_name": [alias], "entity_type": [row["entity_type"]]}), row["id"])
+    known = tx.by_ids("entity_aliases", [alias], ["alias_name", "entity_type", "entity_id"], key="alias_name")
     own = known.filter(pl.col("entity_type") == row["entity_type"])
     tx.upsert("entity_aliases", fresh.join(own, on="alias_name", how="anti"))
     given = decision(action, row["id"], [row["id"]], [row["id"]], reason, run.now, {"name": alias}, decided_by="person")
