@@ -10,12 +10,13 @@ from uuid import uuid4
 import polars as pl
 import pyarrow as pa
 
+from slowwave.common import frames
 from slowwave.common.errors import UnknownName
 
 from .tables import STAMPS, TABLES, Table
 
 IDS_PER_FILTER = 2000
-_FEW, _TEXTS = 16, (pa.string(), pa.list_(pa.string()))
+_TEXTS = (pa.string(), pa.list_(pa.string()))
 MARK = "_row_last_updated_at_version"  # the version of the table that last wrote the row
 ROW = "_rowid"  # the number of the row, by which one version of the table finds it without an index
 CREATED = "_row_created_at_version"  # the version that first wrote it; compaction keeps both, merging keeps this one
@@ -91,7 +92,7 @@ def _whole(name: str, own: Mapping[str, pl.Series], dims: int, values: Mapping[s
 
 def _typed(series: pl.Series, kind: pl.DataType, arrow: pa.DataType) -> pa.Array:
     own = series if series.dtype == kind else series.cast(kind)
-    if len(own) <= _FEW and arrow in _TEXTS:
+    if len(own) <= frames.FEW and arrow in _TEXTS:
         return pa.array(own.to_list(), arrow)  # of few, to convert the array takes longer than all else
     values = own.to_arrow()
     return values if values.type == arrow else values.cast(arrow)

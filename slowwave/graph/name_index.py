@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
+from slowwave.common import frames
 from slowwave.common.lexicon.statement_words import FUNCTION_WORDS
 from slowwave.common.settings import WalkSettings
 from slowwave.common.text import cut_bytes
@@ -31,7 +32,6 @@ _K1, _B = 1.2, 0.75
 _PLAIN_WORD = re.compile(r"[a-z0-9]+")
 _WORD = r"[\p{L}\p{N}\p{M}]+"
 _LAST = "\U0010ffff"
-_FEW = 16
 _DENSE = 50  # a sum over all entities is faster than sorting a fiftieth of them
 
 
@@ -185,7 +185,7 @@ def _moved(before: Offsets, count: int) -> Offsets:
 
 def words_of(texts: pl.Series) -> pl.Series:
     """The words of each text, a list: runs of letters and digits. Of few plain texts Python finds them sooner."""
-    few = texts.to_list() if len(texts) <= _FEW else None
+    few = texts.to_list() if len(texts) <= frames.FEW else None
     if few is None or any(text and not text.isascii() for text in few):
         return folded(texts).str.extract_all(_WORD)
     words = [None if text is None else _PLAIN_WORD.findall(text.lower()) for text in few]
