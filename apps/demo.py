@@ -19,6 +19,7 @@ from flows.maintenance import communities
 from recall.overview import changes, stats
 from slowwave.common.errors import UnusableInput
 from slowwave.common.installation import project_folder
+from slowwave.common.lexicon.labels import NOTED, SAID
 from slowwave.common.settings import CommunitySettings, IngestSettings, LanguageSettings
 from slowwave.common.types import Community, RecalledFact
 from slowwave.integrations.python_api import OpenMemory
@@ -92,7 +93,7 @@ def _most_telling(known: tuple[RecalledFact, ...]) -> tuple[RecalledFact, ...]:
     """Two facts that show most: the shortest with a relation of their own, else quotations of a line."""
 
     def order(fact: RecalledFact) -> tuple[bool, int]:
-        is_quoted = fact.predicate in ("said", "noted")
+        is_quoted = fact.predicate in (SAID, NOTED)
         return is_quoted, abs(len(fact.statement) - (LINE if is_quoted else 0))
 
     return tuple(sorted(known, key=order)[:2])

@@ -16,11 +16,11 @@ from types import MappingProxyType
 import numpy as np
 import polars as pl
 
+from slowwave.common.lexicon.labels import UNRELATED
 from slowwave.common.lexicon.languages import without_asking
 from slowwave.common.settings import RecallSettings
 from slowwave.common.text import prose, signs_of
 from slowwave.common.words import stems
-from slowwave.facts.revision.predicates import UNRELATED
 from storage.columns import best_scores, index_terms
 from storage.residents import Condition, ResidentSpec, Row
 from storage.rows import lasting_columns, quoted
@@ -211,8 +211,8 @@ def _fullness(statement: str) -> float:
 
 def _searched(fact: Row) -> str:
     """The words of a fact: its statement, its general words, and its relation: moving to Faro says lives_in."""
-    is_said = fact["predicate"] not in UNRELATED and fact["polarity"] != "negated"
-    relation = (fact["predicate"] or "").replace("_", " ") if is_said else ""
+    relates = fact["predicate"] not in UNRELATED and fact["polarity"] != "negated"
+    relation = (fact["predicate"] or "").replace("_", " ") if relates else ""
     return f"{fact['statement']} {fact['search_terms'] or ''} {relation}"
 
 

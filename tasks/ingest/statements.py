@@ -13,7 +13,7 @@ import polars as pl
 from slowwave.common import frames
 from slowwave.common.decisions import decision_frame
 from slowwave.common.errors import UnknownName, UnusableInput
-from slowwave.common.lexicon.labels import TYPES, canonical_type
+from slowwave.common.lexicon.labels import OBSERVED, TYPES, canonical_type
 from slowwave.common.settings import ExtractSettings, ResolveSettings
 from slowwave.common.text import digest, normalise_name, row_id
 from slowwave.common.timestamps import MICROSECOND, microseconds_of
@@ -133,7 +133,6 @@ def new_target(name: str, entity_type: str | None, now: datetime) -> Target:
 
 CONVERSATION = OBSERVATIONS
 SPEAKER = "user"
-RELATION = "observed"
 SCOPE = "global"
 
 
@@ -168,7 +167,7 @@ def state(run: Run, reading: Reading, target: Target, texts: Sequence[str]) -> S
             "message_id": id_,
             "kind": "observation",
             "subject": target.name,
-            "relation": RELATION,
+            "relation": OBSERVED,
             "statement": text,
             "confidence": 1.0,
             "temporal_hint": find_hint(text) or None,

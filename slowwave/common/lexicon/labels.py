@@ -20,6 +20,9 @@ DATED = (
     r"|move|opening|delivery|surgery|interview)_date$"
 )
 """A pattern of relations whose object is the day of an event; each has one at a time."""
+SAID, NOTED, OBSERVED = "said", "noted", "observed"
+"""The relations of bare sentences: somebody said it, a document has it, it was observed of an entity."""
+UNRELATED = frozenset({SAID, NOTED, OBSERVED})
 
 _TYPES = table_of("types")
 """Each type with its other words; the first one is sofia's."""

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from slowwave.common import frames
+from slowwave.common.lexicon.labels import SAID
 from slowwave.common.records import KnownFact, RosterEntry, Turn
 from slowwave.common.text import SYLLABIC, normalise_name, normalise_statement
 from slowwave.common.words import tokens
@@ -24,7 +25,7 @@ from slowwave.reading.extraction.roster import GENERIC_NAMES, UNNAMED
 from slowwave.reading.ingestion.windows import PlannedWindow
 
 from .candidates import CLAIMS
-from .predicates import OBSERVED, known_relation, takes_value
+from .predicates import known_relation, takes_value
 
 JUDGEMENTS: frames.Schema = {"message_id": frames.TEXT, "durable": frames.FLAG, "reason": frames.TEXT}
 IN_PLAY: frames.Schema = {
@@ -156,7 +157,7 @@ class _Window:
             "object": object_,
             "mentions": [name for name in self._named_in(claim["statement"]) if name not in (subject, object_)],
             "relation": relation,
-            "kind": claim["kind"] if relation != OBSERVED and object_ else "observation",
+            "kind": claim["kind"] if relation != SAID and object_ else "observation",
             "resolves": [row for each in claim["resolves"] if (row := self._directive(each)) is not None],
         }
 
@@ -195,7 +196,7 @@ class _Window:
 
     def _relation(self, claim: Mapping[str, Any]) -> str:
         relation: str = claim["relation"].strip()
-        return (known_relation(relation) if self._by_model and not self._is_document else relation) or OBSERVED
+        return (known_relation(relation) if self._by_model and not self._is_document else relation) or SAID
 
     def _repetition(self, fact: KnownFact, each: Mapping[str, Any]) -> dict[str, Any]:
         """A claim that repeats a known fact and becomes one more piece of evidence for it."""
@@ -281,7 +282,7 @@ class _Window:
             name: name in self._valued or self._is_known(name, listed.get(name, "concept"))
             for name in {claim["subject"] for claim in claims}
         }
-        aside = {"kind": "observation", "relation": OBSERVED, "object": None}
+        aside = {"kind": "observation", "relation": SAID, "object": None}
         return [
             claim
             if known[claim["subject"]]

@@ -19,10 +19,6 @@ MAX_RELATION_BYTES = 256
 Cardinality = Literal["1", "n"]
 Names = Mapping[str, tuple[str, Cardinality]]
 """Answers of a model about relations: normal form → canonical form and cardinality."""
-OBSERVED = "said"
-"""The relation of an observation, which has only a sentence."""
-UNRELATED = frozenset({OBSERVED, "noted", "observed"})
-"""The relations of what only a sentence tells: said by somebody, noted in a document, observed of an entity."""
 
 
 @dataclass(frozen=True, slots=True)

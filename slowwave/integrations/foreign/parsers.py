@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from slowwave.common.errors import UnknownName, UnusableInput
+from slowwave.common.lexicon.labels import OBSERVED
 from slowwave.common.text import readable
 
 from .records import Drafts, Foreign, Item, Skipped, items_of, key_of, moment_of, name_of, text_of
@@ -87,7 +88,7 @@ def _mcp_memory(drafts: Drafts, place: str, item: Item) -> None:
         return
     for number, observation in enumerate(observations):
         if statement := text_of({"text": observation}, "text"):
-            drafts.claim(f"{place} observations[{number}]", name, None, "observed", statement)
+            drafts.claim(f"{place} observations[{number}]", name, None, OBSERVED, statement)
         else:
             drafts.skip(f"{place} observations[{number}]", "it is no text")
 
@@ -116,7 +117,7 @@ def _mem0(drafts: Drafts, place: str, item: Item) -> None:
         subject = name_of(item, owner) if owner else "user"
         drafts.entity(place, subject, "agent" if owner == "agent_id" else "person", seen_at=changed)
         drafts.claim(
-            place, subject, None, "observed", statement, key_of(item, "id"),
+            place, subject, None, OBSERVED, statement, key_of(item, "id"),
             valid_from=moment_of(item, "created_at", "updated_at"), stated_at=changed,
             valid_to=moment_of(item, "expiration_date", "invalid_at"),
             group=name_of(item, "user_id", "agent_id", "run_id"),

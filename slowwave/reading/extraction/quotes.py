@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from slowwave.common.lexicon.labels import NOTED, SAID
 from slowwave.common.lexicon.statement_words import PERSONS
 from slowwave.common.records import Turn, Window
 from slowwave.common.text import cut_bytes, sentences
@@ -140,7 +141,7 @@ def _quotation(turn: Turn, words: str) -> dict[str, Any]:
         "message": turn.index,
         "kind": "observation",
         "subject": speaker,
-        "relation": "noted" if is_document else "said",
+        "relation": NOTED if is_document else SAID,
         "object": None,
         "statement": cut_bytes(statement, MAX_STATEMENT_BYTES),
         "edge_type": "semantic",
