@@ -24,7 +24,7 @@ from .connection import engine_session, freshness
 from .disk import folder_on_disk
 from .residents import Part, Resident, ResidentSpec
 from .row_steps import BY_KEY, Change, RowStep, follow, own_rows, own_steps
-from .rows import MARK, id_filters, quoted
+from .rows import MARK, ROW, id_filters, quoted
 from .snapshots import IN_MEMORY
 from .vectors import VectorRows
 from .warm import Tables
@@ -281,7 +281,9 @@ class Residents:
             kinds.setdefault(spec.words, pl.String())
         if spec.has_vectors:
             kinds["vector"] = pl.Array(pl.Float32, vectors.dims)
-        return Resident(spec, pl.Schema(kinds), [Part(Columns(columns, size), vectors, words, spec.end)])
+        numbers = (await table.query().select([ROW]).to_arrow())[ROW].to_numpy().astype(np.int64)
+        large = Part(Columns(columns, size), vectors, words, spec.end, numbers=numbers)
+        return Resident(spec, pl.Schema(kinds), [large])
 
 
 async def _vectors(table: AsyncTable, count: int, is_compared: bool) -> VectorRows:

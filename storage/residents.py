@@ -88,7 +88,8 @@ class ResidentSpec:
 class Part:
     """Rows that never change, and what was worked out of them. Rows that are handed out are shared: only to be read.
 
-    `frame` has all columns of the spec, where the part is small enough to be joined to another.
+    `frame` has all columns of the spec, where the part is small enough to be joined to another. `numbers` are those
+    that the rows had (`_rowid`) when the part was read.
     """
 
     def __init__(
@@ -98,8 +99,9 @@ class Part:
         words: WordIndex | None = None,
         end: str | None = None,
         frame: pl.DataFrame | None = None,
+        numbers: Offsets | None = None,
     ) -> None:
-        self.columns, self.vectors, self.words, self.frame = columns, vectors, words, frame
+        self.columns, self.vectors, self.words, self.frame, self.numbers = columns, vectors, words, frame, numbers
         self._ends = [] if end is None else columns[end].whole().drop_nulls().unique().sort().to_list()
         self._keys: dict[Key, tuple[Offsets, Offsets]] = {}
         self._met: dict[tuple[str, int], tuple[Mask, Penalties]] = {}
@@ -201,6 +203,11 @@ class Resident:
     def values(self, name: str, places: Offsets) -> list[Any]:
         """The values of a column at these places."""
         return self._gathered(places, lambda part, own: part.columns[name].at(own))
+
+    def numbers(self, places: Offsets) -> Offsets | None:
+        """The numbers (`_rowid`) that the rows at these places had when they were read; None where one was not read."""
+        known = self._parts[0].numbers
+        return known[places] if known is not None and len(places) and places.max() < len(known) else None
 
     def column(self, name: str) -> pl.Series:
         """A column of all rows."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from slowwave.common.errors import SlowwaveError, StoreMismatch
@@ -233,6 +234,8 @@ class Reading:
                 distinct = []
             elif where is None and resident.has(wanted):
                 return resident.frame(places, wanted)
+            elif where is None and (rows := self._numbered(name, resident, places, wanted)) is not None:
+                return rows
         if column == "id" and where is None and "vector" not in wanted:
             known = self._as_written(name, distinct, wanted)
             if known is not None:
@@ -242,6 +245,21 @@ class Reading:
         if len(parts) > 1:
             return pl.concat(parts)
         return parts[0] if parts else _no_rows(name, self.dims, tuple(wanted))
+
+    def _numbered(
+        self, name: str, resident: Resident, places: npt.NDArray[np.int64], columns: Sequence[str]
+    ) -> pl.DataFrame | None:
+        """Rows by the numbers that they had when the table was read into memory; None where some are others' by now.
+
+        A filter reads each small file that came since the index was made; thirty times as long beside a hundred.
+        """
+        if (numbers := resident.numbers(places)) is None or "id" not in columns:
+            return None
+        try:
+            rows = self.by_numbers(name, pl.Series(numbers), columns)
+        except (ValueError, RuntimeError, OSError):  # a compaction moved them
+            return None
+        return rows if {*rows["id"]} == {*resident.values("id", places)} and len(rows) == len(places) else None
 
     def meeting(
         self, name: str, key: str, ids: Sequence[str] | pl.Series, where: Condition, columns: Sequence[str]

@@ -202,6 +202,31 @@ def test_what_is_written_is_taken_over_and_not_read_again(filled: Store, monkeyp
     reader.close()
 
 
+def test_whole_rows_are_found_by_number_until_a_compaction_moves_them(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_number = list[int]()
+    read = snapshots.numbered_rows
+
+    def counted(table: Any, numbers: Any, columns: Any) -> pl.DataFrame:
+        by_number.append(len(numbers))
+        return read(table, numbers, columns)
+
+    monkeypatch.setattr(snapshots, "numbered_rows", counted)
+    as_another_process(monkeypatch)
+    ids = [f"f{n}" for n in range(12)]
+    expected = filled.snapshot().by_ids("facts", ids).sort("id")
+    reader = Reader(filled)
+    reader.state()
+    assert filled.snapshot().by_ids("facts", ids).sort("id").equals(expected)
+    assert by_number == [12]
+    do(filled, "put", [40], 1)
+    do(filled, "tend", [], 2)
+    reader.state()
+    assert filled.snapshot().by_ids("facts", ids).sort("id").equals(expected)
+    reader.close()
+
+
 def test_a_commit_of_many_rows_is_searched_like_those_that_were_read(
     filled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
