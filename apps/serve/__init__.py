@@ -1,1 +1,1 @@
-"""The page in the browser, a JSON API and MCP, in one process over one memory."""
+"""The page in the browser, and MCP, in one process over one memory."""

@@ -1,7 +1,7 @@
 """Who may see the page, and what a request may send.
 
-Whoever shows the token, or from a page of this server the cookie of a login. A browser sends its cookie with whatever
-any page asks for: so requests must name the server as it is called, and a change must come from a page of this address.
+Whoever has the cookie of a login with the token. A browser sends its cookie with whatever any page asks for: so
+requests must name the server as it is called, and a change must come from a page of this address.
 """
 
 from __future__ import annotations
@@ -19,23 +19,22 @@ from python_multipart.exceptions import FormParserError
 from starlette.datastructures import ImmutableMultiDict, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apps.mcp.server import UNKNOWN_NAME, OneToken, Token, is_host_alone
 from slowwave.common.errors import UnusableInput
 
-# The body of a request: fields of a form or keys of a JSON document, within limits, read by their types.
+# The body of a request: fields of a form, within limits.
 
 
 Values = ImmutableMultiDict[str, Any]
-"""The fields of a form or of the part of an address after `?`, or the keys of a JSON document."""
-MOST_BYTES = 1_000_000
-"""Of a form or a JSON document."""
+"""The fields of a form, or of the part of an address after `?`."""
+MOST_BYTES = 1_000_000  # of a form
 
 
 class TooLong(UnusableInput):
-    """More bytes than a form or a document may have."""
+    """More bytes than a form may have."""
 
 
 async def form(request: Request, most: int = MOST_BYTES) -> Values:
@@ -45,23 +44,6 @@ async def form(request: Request, most: int = MOST_BYTES) -> Values:
             return ImmutableMultiDict(fields.multi_items())
     except (HTTPException, FormParserError):
         raise UnusableInput("This is no form that can be read.", "Send the form of the page once more.") from None
-
-
-async def document(request: Request) -> Values:
-    """The keys of a JSON object; raises `TooLong`, or `UnusableInput` for anything else."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise UnusableInput(
-            f"The body is {kind!r}." if kind else "The body has no type.",
-            "Send one JSON object with the header `Content-Type: application/json`.",
-        )
-    try:
-        keys = await _limited(request, MOST_BYTES).json()
-    except (ValueError, RecursionError) as error:
-        raise UnusableInput(f"This is not JSON: {error}.", "Send one JSON object.") from None
-    if not isinstance(keys, dict):
-        raise UnusableInput("This is no JSON object.", "Send one, for example {}.")
-    return ImmutableMultiDict(keys)
 
 
 def _limited(request: Request, most: int) -> Request:
@@ -80,25 +62,14 @@ def _limited(request: Request, most: int) -> Request:
 
 
 def text(values: Values, name: str) -> str:
-    """A text without the spaces around it; empty if there is none or null. Raises `UnusableInput` for other types."""
-    value = values.get(name)
-    if value is not None and not isinstance(value, str):
-        raise UnusableInput(f"`{name}` is no text.", f'Send it in quotes: {{"{name}": "…"}}.')
-    return (value or "").strip()
-
-
-def flag(values: Values, name: str) -> bool:
-    """Whether a flag is set; not where there is none or null. Raises `UnusableInput` unless it is true or false."""
-    value = values.get(name)
-    if value is not None and not isinstance(value, bool):
-        raise UnusableInput(f"`{name}` is neither true nor false.", f'Send {{"{name}": true}}, without quotes.')
-    return bool(value)
+    """A text without the spaces around it; empty if there is none."""
+    return str(values.get(name) or "").strip()
 
 
 # Who may come in
 
 
-STATIC, LOGIN, API, MCP = "/static/", "/login", "/api/", "/mcp"
+STATIC, LOGIN, MCP = "/static/", "/login", "/mcp"
 POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -116,7 +87,7 @@ _LONGEST_LOGIN = 10_000  # bytes of a form that anybody may send
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """That of the page and the API, and that of MCP, with which an agent cannot approve what it proposes."""
+    """That of the page, and that of MCP, with which an agent cannot approve what it proposes."""
 
     page: Token
     mcp: Token
@@ -185,19 +156,10 @@ class Access:
             return None
         if path == LOGIN:
             return await self._log_in(request)
-        if await self._shows_token(request):
-            return None
-        is_page = request.method in SAFE and not path.startswith(API)
-        given = request.query_params.get("token") if is_page and request.method != "HEAD" else None
+        given = request.query_params.get("token") if request.method == "GET" else None
         if given is None and self._shows_cookie(request):
             return None if request.method in SAFE or _is_from_here(request) else _refusal(403)
-        if not path.startswith(API):
-            return await self._let_in(request, given)
-        wanted = {"WWW-Authenticate": "Bearer"}
-        return JSONResponse(
-            {"error": "This needs the token.", "remedy": "Send the header `Authorization: Bearer TOKEN`."},
-            401, headers=wanted,
-        )  # fmt: skip
+        return await self._let_in(request, given)
 
     async def _log_in(self, request: Request) -> Response:
         """The form of the login page, sent from that page."""
@@ -221,10 +183,6 @@ class Access:
             _cookie(request), self._session, httponly=True, samesite="strict", secure=request.url.scheme == "https"
         )
         return answer
-
-    async def _shows_token(self, request: Request) -> bool:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and await self._verifier.verify_token(token.strip()) is not None
 
     def _shows_cookie(self, request: Request) -> bool:
         given = request.cookies.get(_cookie(request), "")

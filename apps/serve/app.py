@@ -1,4 +1,4 @@
-"""All addresses of the page, the JSON API and MCP, and the server that answers them."""
+"""All addresses of the page and MCP, and the server that answers them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from apps.configuration import Place
@@ -23,8 +23,8 @@ from recall.atlas import atlas_data
 from slowwave.common.errors import NoStoreYet, SlowwaveError
 
 from . import asking, deciding
-from .access import API, MCP, POLICY, Access, LoginCodes, Tokens, Values
-from .site import FOLDER, Handler, Site, documents, pages, problem_document
+from .access import MCP, POLICY, Access, LoginCodes, Tokens, Values
+from .site import FOLDER, Handler, Site, pages
 
 ATLAS = FOLDER.parent / "atlas"
 FRAMED = POLICY.replace("frame-ancestors 'none'", "frame-ancestors 'self'")
@@ -65,23 +65,12 @@ PAGES: Sequence[tuple[str, str, Handler]] = (
     ("GET", "/why/{id:path}", asking.why),
     ("GET", "/message", asking.message),
 )
-DOCUMENTS: Sequence[tuple[str, str, Handler]] = (
-    ("GET", "/api/recall", asking.recall_as_json),
-    ("POST", "/api/ask", asking.ask_as_json),
-    ("GET", "/api/why/{id:path}", asking.why_as_json),
-    ("GET", "/api/runs", deciding.runs_as_json),
-    ("GET", "/api/runs/{id}", deciding.run_as_json),
-    ("POST", "/api/runs/{id}/undo", deciding.undo_as_json),
-    ("GET", "/api/review", deciding.proposals_as_json),
-    ("GET", "/api/review/{id}", deciding.proposal_as_json),
-    ("POST", "/api/review/{id}/{choice}", deciding.decide_as_json),
-)
 
 
 def make_app(
     place: Place, address: Address, tokens: Tokens, names: Sequence[str] = (), codes: LoginCodes | None = None
 ) -> Starlette:
-    """Page and API of one memory, for whoever shows their token, and MCP with a token of its own."""
+    """The page of one memory, for whoever shows its token, and MCP with a token of its own."""
     site, verifier, allowed = Site(place), OneToken(tokens.page.text), allowed_names(address, names)
     agents = make_server(site.memory, address, OneToken(tokens.mcp.text)).streamable_http_app(
         host=address.host, transport_security=allowed
@@ -90,15 +79,14 @@ def make_app(
     def unknown(request: Request, error: Exception) -> Response:
         status, path = error.status_code if isinstance(error, HTTPException) else 404, request.scope["path"]
         problem = SlowwaveError(f"There is no {request.method} {path}.", "docs/serve.md lists all addresses.")
-        answer = problem_document(problem, status) if path.startswith(API) else site.problem(request, problem)
+        answer = site.problem(request, problem)
         answer.status_code = status
         answer.headers.update(getattr(error, "headers", None) or {})
         return answer
 
     return Starlette(
         routes=[
-            *_routes(PAGES, lambda handler: pages(site, handler)),
-            *_routes(DOCUMENTS, lambda handler: documents(site, handler)),
+            *(Route(path, pages(site, handler), methods=[method]) for method, path, handler in PAGES),
             Mount("/static/atlas", StaticFiles(directory=ATLAS)),
             Mount("/static", StaticFiles(directory=FOLDER / "static"), name="static"),
             Route(MCP, agents),
@@ -109,10 +97,6 @@ def make_app(
         exception_handlers={404: unknown, 405: unknown},
         lifespan=lambda _: agents.router.lifespan_context(agents),  # type: ignore[arg-type]
     )
-
-
-def _routes(listed: Sequence[tuple[str, str, Handler]], made: Callable[[Handler], object]) -> list[BaseRoute]:
-    return [Route(path, made(handler), methods=[method]) for method, path, handler in listed]  # type: ignore[arg-type]
 
 
 def serve(

@@ -1,4 +1,4 @@
-"""Questions, the story of a fact, a message, an entity or a run, entities over time, and costs; the same as JSON."""
+"""Questions, the story of a fact, a message, an entity or a run, entities over time, and costs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .site import Site
 
 
 FACTS = 12
-"""Facts on the page; the API takes `k`."""
+"""Facts on the page."""
 
 
 def ask(site: Site, request: Request, values: Values) -> Response:
@@ -106,36 +106,6 @@ def message(site: Site, request: Request, values: Values) -> Response:
     if not found:
         raise UnknownName("message", names["message_id"], (), "It may have been erased.")
     return RedirectResponse(f"/why/{found[0]}", 303)
-
-
-# The same as JSON, as the command line prints it
-
-
-def recall_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
-    """`q`, and perhaps `k`, `as_of`, `known_as_of`, `scope`, `only`: as `recall --json` prints it."""
-    limit = text(values, "k")
-    if limit and not (limit.isdecimal() and 0 < int(limit) <= 1000):
-        raise UnusableInput(f"{limit!r} is no number of facts.", "Give k from 1 to 1000.")
-    how: dict[str, Any] = {name: text(values, name) or None for name in ("as_of", "known_as_of", "scope", "only")}
-    return site.memory.recall(_question(values), int(limit) if limit else None, **how).as_json()
-
-
-def ask_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
-    """`q`, and perhaps `as_of`, `known_as_of`, `scope`: as `ask --json` prints it. It may cost a call of the model."""
-    how: dict[str, Any] = {name: text(values, name) or None for name in ("as_of", "known_as_of", "scope")}
-    return site.memory.ask(_question(values), **how).as_json()
-
-
-def why_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
-    """The story of the row that the address names, as `why --json` prints it."""
-    return site.browsing.why(request.path_params["id"]).as_json()
-
-
-def _question(values: Values) -> str:
-    question = text(values, "q")
-    if not question:
-        raise UnusableInput("There is no question.", "Give it as q.")
-    return question
 
 
 # Entities, and what was true of one at the end of a day

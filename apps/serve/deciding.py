@@ -1,9 +1,8 @@
-"""What runs changed, and their undo; what waits for a person, and approve, reject; the same as JSON."""
+"""What runs changed, and their undo; what waits for a person, and approve, reject."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Any, cast, get_args
@@ -26,9 +25,9 @@ from slowwave.common.errors import UndoRefused, UnknownName, UnusableInput
 from slowwave.common.types.stories import Line, changed_lines
 from slowwave.review.proposals import Person
 from tasks.people.reporting import take_back
-from tasks.people.review import Choice, DecidedProposal, decide, what_to_do
+from tasks.people.review import Choice, decide, what_to_do
 
-from .access import Values, flag, text
+from .access import Values, text
 from .site import Site
 
 # Runs, in sentences, and their undo, which first says what it would put back, or what prevents it
@@ -94,23 +93,6 @@ def undo_now(site: Site, request: Request, values: Values) -> Response:
     return RedirectResponse(f"/runs?undone={run}", 303)
 
 
-def undo_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
-    """Take back a run, `cascade` with later ones, or with `dry_run` only count; as `undo --json` prints it."""
-    is_dry, cascade = flag(values, "dry_run"), flag(values, "cascade")
-    report = take_back(site.place.run("undo"), request.path_params["id"], cascade=cascade, dry_run=is_dry)
-    return {**asdict(report), "dry_run": is_dry}
-
-
-def runs_as_json(site: Site, request: Request, values: Values) -> Mapping[str, Any]:
-    """As `runs --json` prints it."""
-    return {"runs": list_runs(site.snapshot, RUNS)}
-
-
-def run_as_json(site: Site, request: Request, values: Values) -> Mapping[str, Any]:
-    """As `runs RUN --json` prints it."""
-    return run_record(site.snapshot, request.path_params["id"])
-
-
 # What waits for a person, as `slowwave review` shows and decides it
 
 
@@ -150,44 +132,15 @@ def decide_now(site: Site, request: Request, values: Values) -> Response:
     """Approve or reject, and show what became of it."""
     proposal = proposal_named(site.snapshot, request.path_params["id"])
     choice = _choice(request.path_params["choice"])
-    if values.get("risk") != "yes":
-        _check_risk(proposal, choice, "Go back, and confirm the risk beside the button.")
-    _decide(site, proposal.id, choice, text(values, "by"), text(values, "note"))
+    if choice != "reject" and proposal.is_risky and values.get("risk") != "yes":
+        risks = ", ".join(proposal.risks)
+        raise UnusableInput(f"This proposal has a risk: {risks}.", "Go back, and confirm it beside the button.")
+    person = Person(person_name(text(values, "by")), "browser")
+    decide(site.place.run("review"), [proposal.id], choice, person, text(values, "note"))
     return RedirectResponse(f"/review/{proposal.id}", 303)
-
-
-def _check_risk(proposal: Proposal, choice: Choice, way_out: str) -> None:
-    if choice != "reject" and proposal.is_risky:
-        raise UnusableInput(f"This proposal has a risk: {', '.join(proposal.risks)}.", way_out)
 
 
 def _choice(text: str) -> Choice:
     if text not in get_args(Choice):
         raise UnknownName("decision", text, get_args(Choice))
     return cast(Choice, text)
-
-
-def _decide(site: Site, id: str, choice: Choice, by: str, note: str) -> tuple[str, Sequence[DecidedProposal]]:
-    run = site.place.run("review")
-    return run.id, decide(run, [id], choice, Person(person_name(by.strip()), "browser"), note)
-
-
-def proposals_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
-    """As `review list --json` prints it."""
-    found = list_proposals(site.snapshot, text(values, "state") or "pending")
-    return {"total": len(found), "proposals": [each.as_json() for each in found[:SHOWN]]}
-
-
-def proposal_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
-    """As `review show --json` prints it."""
-    return _story(site, request).as_json()
-
-
-def decide_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
-    """Approve or reject, with `by`, `note` and `risk`; as `review approve --json` prints it."""
-    proposal, by = proposal_named(site.snapshot, request.path_params["id"]), text(values, "by")
-    choice = _choice(request.path_params["choice"])
-    if not flag(values, "risk"):
-        _check_risk(proposal, choice, 'Look at it, and confirm the risk: {"risk": true}.')
-    run, done = _decide(site, proposal.id, choice, by, text(values, "note"))
-    return {"run": run, "by": person_name(by), "decided": [asdict(each) for each in done]}

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from apps.configuration import Place
-from apps.printing import json_text, printable
+from apps.printing import printable
 from inference.secrets import clean_error, without_secrets
 from slowwave.common.errors import (
     BudgetReached,
@@ -35,7 +35,7 @@ from slowwave.common.timestamps import date_in_words
 from slowwave.integrations.python_api import OpenMemory
 from storage.snapshots import Snapshot
 
-from .access import TooLong, Values, document, form
+from .access import TooLong, Values, form
 
 FOLDER = Path(__file__).parent
 PAGES = (
@@ -49,8 +49,8 @@ _STATUS: tuple[tuple[type[SlowwaveError], int], ...] = (
 
 log = logging.getLogger(__name__)
 
-Handler = Callable[["Site", Request, Values], Any]
-"""What answers: with a page (`Response`), or with plain data."""
+Handler = Callable[["Site", Request, Values], Response]
+"""What answers with a page."""
 
 
 @dataclass(frozen=True)
@@ -106,32 +106,21 @@ class Site:
         status = _status_of(error)
         if isinstance(error, NoStoreYet):
             return self.page(request, "empty.html", status)
-        return self.page(request, "problem.html", status, **_words(error))
+        said = {"error": without_secrets(error.message), "remedy": without_secrets(error.remedy)}
+        return self.page(request, "problem.html", status, **said)
 
 
 def pages(site: Site, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     """What answers a request with a page; it works in a thread, as reads and writes block."""
-    return _endpoint(site, handler, form, site.problem)
 
-
-def documents(site: Site, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-    """What answers a request with one JSON document."""
-    return _endpoint(site, handler, document, lambda _, error: problem_document(error, _status_of(error)))
-
-
-def _endpoint(
-    site: Site, handler: Handler, read: Callable[[Request], Awaitable[Values]],
-    problem: Callable[[Request, SlowwaveError], Response],
-) -> Callable[[Request], Awaitable[Response]]:  # fmt: skip
     def work(request: Request, values: Values) -> Response:
         try:
-            made = handler(site, request, values)
-            return made if isinstance(made, Response) else _document(made)
+            return handler(site, request, values)
         except SlowwaveError as error:
-            return problem(request, error)
+            return site.problem(request, error)
         except Exception as error:
             log.error("%s %s", request.method, request.scope["path"], exc_info=clean_error(error))
-            return problem(
+            return site.problem(
                 request,
                 SlowwaveError(
                     f"Something went wrong ({type(error).__name__}).",
@@ -141,29 +130,16 @@ def _endpoint(
 
     async def answer(request: Request) -> Response:
         try:
-            values = await read(request) if request.method == "POST" else request.query_params
+            values = await form(request) if request.method == "POST" else request.query_params
         except SlowwaveError as error:
-            return await run_in_threadpool(problem, request, error)
+            return await run_in_threadpool(site.problem, request, error)
         return await run_in_threadpool(work, request, values)
 
     return answer
 
 
-def problem_document(error: SlowwaveError, status: int) -> Response:
-    """An error of ours as JSON: `error` and `remedy`."""
-    return _document(_words(error), status)
-
-
-def _document(value: Any, status: int = 200) -> Response:
-    return Response(json_text(value), status, media_type="application/json")
-
-
 def _status_of(error: SlowwaveError) -> int:
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-
-
-def _words(error: SlowwaveError) -> dict[str, str]:
-    return {"error": without_secrets(error.message), "remedy": without_secrets(error.remedy)}
 
 
 def _visible(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The page in the browser, its JSON API and MCP in one process, asked over HTTP: who comes in, what they see and do."""
+"""The page in the browser and MCP in one process, asked over HTTP: who comes in, what they see and do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from apps.configuration import Place
 from apps.mcp.server import Address, OneToken, Token
 from apps.serve import app as served
 from apps.serve.access import CODE_S, LoginCodes, Tokens
-from apps.serve.app import DOCUMENTS, PAGES, make_app
+from apps.serve.app import PAGES, make_app
 from flows.nights import sleep
 from recall.order import UNLIKELY
 from recall.proposals import list_proposals
@@ -77,19 +77,21 @@ def own(template: Path, tmp_path: Path) -> Path:
 
 
 def client(uri: Path, settings: Settings | None = None, codes: LoginCodes | None = None, **headers: str) -> TestClient:
-    """A browser that has not logged in, or a program that shows the token."""
+    """A browser that has not logged in."""
     place = Place(str(uri), "default", settings or Settings())
     app = make_app(place, Address("127.0.0.1", 8766), TOKENS, codes=codes)
     return TestClient(app, base_url=HOME, headers=headers, follow_redirects=False)
 
 
-def program(uri: Path, settings: Settings | None = None) -> TestClient:
-    return client(uri, settings, None, Authorization=f"Bearer {TOKEN}")
+def logged_in(uri: Path, settings: Settings | None = None) -> TestClient:
+    browser = client(uri, settings, None, Origin=HOME)
+    browser.get("/", params={"token": TOKEN})
+    return browser
 
 
 @pytest.fixture(scope="module")
 def reader(template: Path) -> Iterator[TestClient]:
-    with program(template) as made:
+    with logged_in(template) as made:
         yield made
 
 
@@ -109,25 +111,18 @@ def test_without_the_token_every_page_asks_for_it_and_tells_nothing(template: Pa
     assert "Marta" not in answer.text
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [(method, path) for method, path, _ in (*DOCUMENTS, *PAGES) if method == "POST" or path.startswith("/api/")],
-)
-def test_without_the_token_no_document_is_read_and_nothing_is_changed(template: Path, method: str, path: str) -> None:
-    how: dict[str, Any] = {"json": {"by": "Ana"}} if path.startswith("/api/") else {"data": {"by": "Ana"}}
-    sent = how if method == "POST" else {}
+@pytest.mark.parametrize("path", [path for method, path, _ in PAGES if method == "POST"])
+def test_without_the_token_nothing_is_changed(template: Path, path: str) -> None:
     before = Store.open(str(template)).head.sequence
     (run,) = _runs(template, "observe")
     proposal = list_proposals(Store.open(str(template)).snapshot())[0].id
     path = path.replace("{id}", proposal if "review" in path else run).replace("{choice}", "reject")
-    answer = client(template).request(method, path, headers={"Origin": HOME}, **sent)
-    assert answer.status_code == 401
-    assert Store.open(str(template)).head.sequence == before
-    if path.startswith("/api/"):
-        assert answer.headers["www-authenticate"] == "Bearer"
-        assert "Authorization: Bearer" in answer.json()["remedy"]
-    else:
+    for token in ("guessed", TOKEN, MCP_TOKEN):  # a token in a header logs nobody in
+        headers = {"Origin": HOME, "Authorization": f"Bearer {token}"}
+        answer = client(template).post(path, headers=headers, data={"by": "Ana"})
+        assert answer.status_code == 401
         assert 'name="token"' in answer.text
+    assert Store.open(str(template)).head.sequence == before
 
 
 def test_the_link_and_the_form_give_a_cookie_that_scripts_and_other_sites_do_not_get(template: Path) -> None:
@@ -155,7 +150,6 @@ def test_the_code_of_a_link_logs_in_once_and_not_for_long(template: Path, monkey
     assert browser.get("/", params={"token": first}).status_code == 303
     assert "Marta" in browser.get("/people").text
     other = client(template, codes=codes)
-    assert client(template, codes=codes, Authorization=f"Bearer {late}").get("/api/runs").status_code == 401
     assert other.get("/people", params={"token": first}).status_code == 401
     now = time.monotonic()
     monkeypatch.setattr("apps.serve.access.time.monotonic", lambda: now + CODE_S)
@@ -190,7 +184,6 @@ def test_a_wrong_token_gives_no_cookie(template: Path, monkeypatch: pytest.Monke
         assert "This is not the token" in answer.text
     browser.cookies.set("slowwave-8766", TOKEN)
     assert browser.get("/people").status_code == 401, "the token is not the cookie"
-    assert client(template, Authorization="Bearer guessed").get("/api/runs").status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -216,19 +209,19 @@ def test_a_change_that_rests_on_the_cookie_comes_from_a_page_of_this_address(
 
 
 @pytest.mark.parametrize("rest", ["/static/#", "/static/?", "@evil.example", ":8766", "#", "x"])
-@pytest.mark.parametrize("path", ["/api/runs", "/people", "/mcp"])
+@pytest.mark.parametrize("path", ["/people", "/mcp"])
 def test_a_host_header_with_more_than_name_and_port_is_refused_and_opens_nothing(
     template: Path, path: str, rest: str
 ) -> None:
     host = {"Host": f"127.0.0.1:8766{rest}"}
-    for caller in (client(template), program(template)):
+    for caller in (client(template), logged_in(template)):
         answer = caller.request("POST" if path == "/mcp" else "GET", path, headers=host)
         assert answer.status_code == 421
         assert "Marta" not in answer.text
 
 
 def test_every_page_forbids_foreign_scripts_frames_and_guessed_types(reader: TestClient) -> None:
-    for path in ("/", "/people/e_marta", "/static/serve.js", "/static/serve.css", "/api/runs", "/nothing"):
+    for path in ("/", "/people/e_marta", "/static/serve.js", "/static/serve.css", "/nothing"):
         headers = reader.get(path).headers
         policy = headers["content-security-policy"]
         assert "default-src 'self'" in policy
@@ -259,7 +252,7 @@ def test_mcp_has_its_own_check_and_answers_in_the_same_process(template: Path) -
 def test_the_token_of_agents_opens_mcp_alone(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served, "OneToken", partial(OneToken, pause_s=0.0))
     agent = client(template, Authorization=f"Bearer {MCP_TOKEN}")
-    for method, path, _ in (*DOCUMENTS, *PAGES):
+    for method, path, _ in PAGES:
         assert agent.request(method, path, headers={"Origin": HOME}).status_code == 401, path
 
 
@@ -271,29 +264,9 @@ def test_one_token_for_both_is_refused() -> None:
 # What they send
 
 
-@pytest.mark.parametrize(
-    ("how", "words"),
-    [
-        ({"data": {"dry_run": "true"}}, "Content-Type: application/json"),
-        ({"content": b"{}"}, "Content-Type: application/json"),
-        ({"json": {"dry_run": "true"}}, "without quotes"),
-        ({"json": {"cascade": "no"}}, "without quotes"),
-    ],
-)
-def test_an_undo_by_the_api_takes_flags_that_are_true_or_false_in_json_alone(
-    own: Path, how: dict[str, Any], words: str
-) -> None:
-    (run,) = _runs(own, "observe")
-    before = Store.open(str(own)).head.sequence
-    answer = program(own).post(f"/api/runs/{run}/undo", **how)
-    assert (answer.status_code, words in answer.json()["remedy"]) == (400, True)
-    assert Store.open(str(own)).head.sequence == before
-
-
 FORM = {"Content-Type": "application/x-www-form-urlencoded", "Origin": HOME}
 PARTS = {"Content-Type": "multipart/form-data; boundary=x", "Origin": HOME}
 FILE = b'--x\r\nContent-Disposition: form-data; name="token"; filename="a"\r\n\r\nb\r\n--x--'
-JSON = {"Content-Type": "application/json"}
 
 
 @pytest.mark.parametrize(
@@ -301,13 +274,10 @@ JSON = {"Content-Type": "application/json"}
     [
         ("/login", FORM, [b"token=", b"x" * 20_000], 413),
         ("/", FORM, [b"q=", *[b"x" * 100_000] * 11], 413),
-        ("/api/ask", JSON, [b'{"q": "', *[b"x" * 100_000] * 11], 413),
         ("/login", PARTS, [FILE], 400),
         ("/login", PARTS, [b"no parts"], 400),
         ("/", PARTS, [b"no parts"], 400),
         ("/", {**PARTS, "Content-Type": "multipart/form-data"}, [b"q"], 400),
-        ("/api/ask", JSON, [b"[" * 100_000], 400),
-        ("/api/ask", JSON, [b"\xff"], 400),
     ],
 )  # fmt: skip
 def test_bodies_are_counted_as_they_come_and_broken_ones_are_refused(
@@ -342,7 +312,7 @@ def test_a_question_that_nothing_matches_well_is_answered_with_a_warning(reader:
 def test_a_model_answers_by_post_with_numbered_sources(own: Path, serve: Callable[..., MessagesApi]) -> None:
     api = serve(answering("violin", text="The violin <b>x</b>."))
     settings = Settings(ingest=IngestSettings(llm=LanguageSettings(model=CLAUDE, transient_retries=0)))
-    with program(own, settings) as asked:
+    with logged_in(own, settings) as asked:
         assert "formmethod" in asked.get("/").text
         asked.get("/", params={"q": "What does Marta play?"})
         assert not api.requests, "a question by GET is free"
@@ -357,16 +327,16 @@ def test_a_model_answers_by_post_with_numbered_sources(own: Path, serve: Callabl
 def test_what_a_model_costs_is_shown_by_day(own: Path, serve: Callable[..., MessagesApi]) -> None:
     serve(answering("violin", text="The violin."))
     settings = Settings(ingest=IngestSettings(llm=LanguageSettings(model=CLAUDE, transient_retries=0)))
-    with program(own, settings) as asked:
-        asked.post("/api/ask", json={"q": "What does Marta play?"})
+    with logged_in(own, settings) as asked:
+        asked.post("/", data={"q": "What does Marta play?"})
         page = asked.get("/costs").text
     assert "<table" in page
     assert CLAUDE in text_of(page)
 
 
-def test_stored_text_is_shown_and_never_markup(reader: TestClient) -> None:
-    found = reader.get("/api/recall", params={"q": "click javascript alert", "k": 5}).json()["facts"]
-    fact = next(each["id"] for each in found if "window.broken" in each["statement"])
+def test_stored_text_is_shown_and_never_markup(template: Path, reader: TestClient) -> None:
+    found = OpenMemory(Place.of(str(template)), is_logged=False).recall("click javascript alert", 5).facts
+    fact = next(each.id for each in found if "window.broken" in each.statement)
     for path in ("/?q=click+javascript+alert", "/people/e_marta", f"/why/{fact}"):
         page = reader.get(path).text
         assert "<script>window" not in page, path
@@ -383,7 +353,7 @@ def test_hostile_text_of_runs_and_proposals_is_never_markup(own: Path) -> None:
         tx.upsert("runs", tx.frame("runs", "flow = 'observe'").with_columns(flow=pl.lit(HOSTILE)))
     (run,) = store.snapshot().frame("runs", "flow LIKE '%window.broken%'", ["id"])["id"]
     proposal = list_proposals(store.snapshot())[0].id
-    with program(own) as asked:
+    with logged_in(own) as asked:
         for path in ("/runs", f"/runs/{run}", "/review", f"/review/{proposal}"):
             page = asked.get(path).text
             assert "&lt;script&gt;window.broken" in page, path
@@ -436,14 +406,13 @@ def test_the_last_night_is_told_with_the_names_of_what_it_archived(reader: TestC
 
 def test_a_run_is_taken_back_after_a_look_at_what_would_change(own: Path) -> None:
     (run,) = _runs(own, "observe")
-    with program(own) as person:
+    with logged_in(own) as person:
         page = text_of(person.get(f"/runs/{run}/undo").text)
         assert "facts 0 1" in page, "one fact would be removed"
         assert Store.open(str(own)).snapshot().count("facts", "statement LIKE '%window.broken%'") == 1
         done = person.post(f"/runs/{run}/undo", data={"run": run})
         assert done.headers["location"] == f"/runs?undone={run}"
         assert "was taken back" in person.get(done.headers["location"]).text
-        assert person.get(f"/api/runs/{run}").json()["state"] == "undone"
         again = person.post(f"/runs/{run}/undo", data={"run": run})
     assert again.status_code == 409
     assert "is undone already" in again.text
@@ -455,7 +424,7 @@ def test_a_run_is_taken_back_after_a_look_at_what_would_change(own: Path) -> Non
 @pytest.mark.proof
 def test_an_undo_takes_back_no_run_that_the_page_did_not_show(own: Path) -> None:
     (first,) = _runs(own, "observe")
-    with program(own) as person:
+    with logged_in(own) as person:
         assert f'name="run" value="{first}"' in person.get(f"/runs/{first}/undo?cascade=yes").text
         with OpenMemory(Place.of(str(own)), is_logged=False) as memory:
             fact = next(each.id for each in memory.facts_of("Marta")[1] if "window.broken" in each.statement)
@@ -474,13 +443,18 @@ def test_an_undo_takes_back_no_run_that_the_page_did_not_show(own: Path) -> None
 # Review
 
 
-def _waiting(person: TestClient) -> dict[str, str]:
-    return {each["action"]: each["id"] for each in person.get("/api/review").json()["proposals"]}
+def _deletion(uri: Path) -> str:
+    (found,) = list_proposals(Store.open(str(uri)).snapshot(), action="delete")
+    return found.id
+
+
+def _state(uri: Path, id: str) -> str:
+    return next(each.state for each in list_proposals(Store.open(str(uri)).snapshot(), None) if each.id == id)
 
 
 def test_an_approval_changes_exactly_what_it_shows_and_stands_in_the_ledger(own: Path) -> None:
-    with program(own) as person:
-        id = _waiting(person)["delete"]
+    with logged_in(own) as person:
+        id = _deletion(own)
         page = text_of(person.get(f"/review/{id}").text)
         assert MARTA[0] in page
         done = person.post(f"/review/{id}/approve", data={"by": "Ana", "note": "old", "risk": "yes"})
@@ -500,62 +474,22 @@ def test_a_risk_is_confirmed_by_itself(own: Path) -> None:
     with store.commit("risk", "risk", EPOCH) as tx:
         rows = tx.frame("proposals", "action = 'delete'")
         tx.upsert("proposals", rows.with_columns(risks=pl.Series([["pinned"]], dtype=pl.List(pl.String))))
-    with program(own) as person:
-        id = _waiting(person)["delete"]
+    with logged_in(own) as person:
+        id = _deletion(own)
         assert 'name="risk"' in person.get(f"/review/{id}").text
         refused = person.post(f"/review/{id}/approve", data={"by": "Ana"})
         assert refused.status_code == 400
         assert "pinned" in refused.text
-        assert person.get(f"/api/review/{id}").json()["state"] == "pending"
-        refused = person.post(f"/api/review/{id}/approve", json={"by": "Ana"})
-        assert (refused.status_code, '{"risk": true}' in refused.json()["remedy"]) == (400, True)
-        assert person.get(f"/api/review/{id}").json()["state"] == "pending"
+        assert _state(own, id) == "pending"
         person.post(f"/review/{id}/approve", data={"by": "Ana", "risk": "yes"})
-        assert person.get(f"/api/review/{id}").json()["state"] == "applied"
-
-
-# Documents
-
-
-def test_documents_are_those_that_the_command_line_prints(
-    template: Path, reader: TestClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for path, words in (
-        ("/api/runs", ("runs", "--limit", 30)),
-        ("/api/review", ("review", "list")),
-        ("/api/why/f_00000002", ("why", "f_00000002")),
-    ):
-        capsys.readouterr()
-        assert command(monkeypatch, *words, "--store", template, "--json") == 0
-        assert reader.get(path).text.strip() == capsys.readouterr().out.strip(), path
-
-
-@pytest.mark.parametrize(
-    ("path", "sent", "said"),
-    [
-        ("/api/recall?q=", None, "There is no question."),
-        ("/api/recall?q=x&k=0", None, "Give k from 1 to 1000."),
-        ("/api/why/nothing", None, "Unknown id"),
-        ("/api/ask", b"[1]", "This is no JSON object."),
-        ("/api/ask", b"{", "This is not JSON"),
-        ("/api/runs/nothing/undo", b"{}", "Unknown run"),
-    ],
-)
-def test_bad_requests_get_an_error_that_names_the_way_out(
-    reader: TestClient, path: str, sent: bytes | None, said: str
-) -> None:
-    headers = {"Content-Type": "application/json"}
-    answer = reader.get(path) if sent is None else reader.post(path, content=sent, headers=headers)
-    assert answer.status_code in (400, 404)
-    assert said in answer.text
-    assert set(answer.json()) == {"error", "remedy"}
+        assert _state(own, id) == "applied"
 
 
 # The start
 
 
 def test_where_nothing_is_yet_the_page_says_how_to_begin_and_goes_on_when_there_is(tmp_path: Path) -> None:
-    with program(tmp_path / "memory") as early:
+    with logged_in(tmp_path / "memory") as early:
         answer = early.get("/")
         assert answer.status_code == 404
         assert "slowwave ingest" in answer.text
