@@ -34,7 +34,7 @@ _COMMANDS = {
     "runs_commands": "undo doctor runs archived restore",
     "people_commands": "duplicates observe retire forget pin entity split",
     "review_commands": "review",
-    "transfer_commands": "import audit export",
+    "transfer_commands": "import export",
     "server_commands": "up down serve mcp",
 }
 """The commands of each module: a function has the name of its command, in a group after that of the group."""

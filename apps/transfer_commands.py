@@ -1,4 +1,4 @@
-"""Commands that bring in what other memory systems hold, judge it, or write all that is known as files."""
+"""Commands that bring in what other memory systems hold, or write all that is known as files."""
 
 from __future__ import annotations
 
@@ -82,27 +82,6 @@ def _imported_lines(done: Imported, dry_run: bool, namespace: str) -> Iterator[R
         if done.counts.get("changes proposed"):
             yield f"{done.counts['changes proposed']} changes wait for a person: slowwave review list"
         yield undo_line(done.run, namespace)
-
-
-def audit(
-    path: Annotated[Path, typer.Argument(help="An export: a JSON file, or a folder of them.", show_default=False)],
-    system: FromOption = "auto",
-    stale_days: Annotated[int, typer.Option("--stale-days", min=1, help="A fact is stale after this many days.")] = 365,
-    *,
-    place: Place,
-) -> Shown:
-    """Audit an export of another memory: duplicates, contradictions, stale facts, secrets."""
-    from tasks.transfer.imports import audit_export
-
-    report = audit_export(path, place.settings, system, stale_days=stale_days)
-    yield report
-    found = [*report["findings"].values()]
-    rows = [(each["title"], each["count"], f"{each['rate']:.1%}", f"of {each['total']} {each['of']}") for each in found]
-    title = "{path}: {items} items, an export of {system}".format_map(report)
-    yield table(title, ("finding", "count", "rate", "of how many"), rows)
-    for each in found:
-        if each["examples"]:
-            yield table(each["title"], ("where", "example"), [[*example.values()] for example in each["examples"]])
 
 
 def export(

@@ -32,7 +32,7 @@ or a file. So the same call with the same frames has the same result, and a test
 Statements are compared in one way everywhere: a text becomes words (`words`), pairs that may be alike are found without
 comparing all (`comparison/similarity`), and the guards (`comparison/guards`) read numbers, names, denials, times and
 every other word on both sides. Similarity alone decides nothing: the filters use it to see that a message is nothing
-new, deduplication to find pairs, the audit to judge another memory, and each of them asks the guards.
+new, deduplication to find pairs, and each of them asks the guards.
 
 A question about time is a `Moment` (`validity`): the present, the time that is asked about, and the time whose beliefs
 are asked for. The rules apply it to frames and the store to its tables, so both give the same facts.

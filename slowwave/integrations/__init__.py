@@ -4,5 +4,5 @@
   importable package, so that a type checker that has only the wheel sees every call; each call imports its parts
 - `mem0`, `langgraph`: faces for other libraries; `tools`: functions that any library of agents takes. They use nothing
   but the public calls; `shared`: what they share
-- `foreign`: exports of mem0, Graphiti and Zep and of the memory server of MCP, in one form; and an audit of them
+- `foreign`: exports of mem0, Graphiti and Zep and of the memory server of MCP, in one form
 """

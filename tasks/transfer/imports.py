@@ -17,15 +17,12 @@ from typing import Any
 import orjson
 import polars as pl
 
-from inference.embedding import open_embedder
 from recall.export import SealCheck, is_own_export
-from slowwave.common.comparison.similarity import resolve_cosine_of
 from slowwave.common.errors import UnusableInput
 from slowwave.common.run_counts import RunCount
-from slowwave.common.settings import ExtractSettings, IngestSettings, Settings
+from slowwave.common.settings import ExtractSettings, IngestSettings
 from slowwave.common.text import readable, row_id
 from slowwave.facts.revision.candidates import build_candidates
-from slowwave.integrations.foreign.audit import audit
 from slowwave.integrations.foreign.parsers import READS, read_export
 from slowwave.integrations.foreign.records import (
     ROLE,
@@ -373,23 +370,3 @@ def _shown(path: Path) -> str:
     """The path as it may be stored and told: without secrets."""
     name = readable(path.as_posix())
     return hidden_names([name]).get(name, name)
-
-
-# Audits: an export of another memory system is read and judged; no store is needed, and none is opened.
-
-
-LEAST_COSINE = 0.6  # what denies or opposes a statement is less like it than what repeats it
-
-
-def audit_export(
-    path: str | Path, settings: Settings, system: str = "auto", *, now: datetime | None = None, stale_days: int = 365
-) -> dict[str, Any]:
-    """What is wrong with an export, by the rules and thresholds of the settings; reads the file and changes nothing.
-
-    Raises `UnusableInput` for what cannot be read.
-    """
-    file = read_foreign(path, system)
-    seat = open_embedder(settings.embedder)
-    resolve = min(settings.consolidate.resolve_cosine or 1.0, resolve_cosine_of(seat.name), LEAST_COSINE)
-    vectors = seat.embed(file.content.claims["statement"].to_list())
-    return audit(file.content, vectors, now or datetime.now(UTC), settings, resolve, file.uri, stale_days)

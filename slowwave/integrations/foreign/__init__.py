@@ -2,5 +2,4 @@
 
 - `parsers`: which system wrote an export, and the forms of these systems
 - `records`: the common form, and the same as messages, names and claims of our own
-- `audit`: how good that memory is, by our rules
 """
