@@ -80,7 +80,7 @@ FILE = "slowwave.toml"
 DEFAULT_STORE = "./memory"
 VARIABLES = (
     "SLOWWAVE_STORE", "SLOWWAVE_CONFIG", "SLOWWAVE_DEBUG", "SLOWWAVE_MCP_TOKEN", "SLOWWAVE_SERVE_TOKEN",
-    "SLOWWAVE_PERSON", "SLOWWAVE_DATA", "SLOWWAVE_DATABASE_URL", "SLOWWAVE_PORT",
+    "SLOWWAVE_PERSON", "SLOWWAVE_DATA", "SLOWWAVE_PORT",
 )  # fmt: skip
 ALMOST = 0.85  # similarity of names from which on one is a typing error
 

@@ -180,7 +180,11 @@ class House:
             probe.bind(("127.0.0.1", 0))
             port = int(probe.getsockname()[1])
         few = dict.fromkeys(("POLARS_MAX_THREADS", "LANCE_CPU_THREADS", "OMP_NUM_THREADS", "RAYON_NUM_THREADS"), "1")
-        kept = {key: os.environ[key] for key in ("PATH", "LANG", "SLOWWAVE_DATABASE_URL") if key in os.environ}
+        kept = {
+            key: os.environ[key]
+            for key in ("PATH", "LANG", "PREFECT_SERVER_DATABASE_CONNECTION_URL")
+            if key in os.environ
+        }
         given = {**kept, **few, **storage.environ, "HOME": str(place / "server"),
                  "PREFECT_HOME": str(place / "server"), "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}  # fmt: skip
         (place / "server").mkdir()

@@ -35,7 +35,6 @@ MEANINGS = {
     "SLOWWAVE_SERVE_TOKEN": "The token of the page in the browser and its API, sixteen characters or more.",
     "SLOWWAVE_PERSON": "The name of the person who decides.",
     "SLOWWAVE_DATA": "The folder of the data sets for benchmarks.",
-    "SLOWWAVE_DATABASE_URL": "The database of the Prefect server.",
     "SLOWWAVE_PORT": "The port of the Prefect server; default 4200.",
 }
 MORE_VARIABLES = {

@@ -23,8 +23,6 @@ from slowwave.common.installation import project_folder
 from slowwave.common.settings import FleetSettings, Group
 
 PORT = 4200
-DATABASE = "SLOWWAVE_DATABASE_URL"
-DRIVERS = {"postgresql://": "postgresql+asyncpg://", "postgres://": "postgresql+asyncpg://"}
 OWN_VARIABLES = "environment"
 """The file of the folder with more variables, such as keys of providers: a start by cron or systemd sees no shell."""
 
@@ -120,9 +118,6 @@ def environment(setup: Setup, given: Mapping[str, str]) -> dict[str, str]:
     }
     beside = merged.get("no_proxy") or merged.get("NO_PROXY")  # a proxy does not reach this machine
     merged |= dict.fromkeys(("no_proxy", "NO_PROXY"), ",".join(filter(None, [beside, "127.0.0.1,localhost"])))
-    if url := merged.get(DATABASE, ""):
-        driver = next((start for start in DRIVERS if url.startswith(start)), "")
-        merged["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = DRIVERS.get(driver, "") + url.removeprefix(driver)
     return merged
 
 

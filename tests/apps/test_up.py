@@ -91,11 +91,6 @@ def test_the_password_is_random_stays_and_is_for_this_user_alone() -> None:
     assert password(one) == "ana:hers"
 
 
-def test_one_variable_puts_the_server_on_postgresql() -> None:
-    env = environment(Setup(MEMORY), {"SLOWWAVE_DATABASE_URL": "postgresql://u:p@h/prefect"})
-    assert env["PREFECT_SERVER_DATABASE_CONNECTION_URL"] == "postgresql+asyncpg://u:p@h/prefect"
-
-
 def test_paths_become_absolute_addresses_stay_and_a_missing_folder_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
