@@ -164,10 +164,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # characters that a terminal or pipe cannot take are escaped
-    if any(name.startswith("OTEL_") for name in os.environ):
-        from tasks.runtime.telemetry import start_telemetry
-
-        start_telemetry(os.environ)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a stop by a process manager is like Ctrl-C
     try:
         made = app_to_complete(os.environ) if COMPLETE in os.environ else app_for(sys.argv[1:])

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from slowwave.common.errors import Terminal, UnusableInput
 from slowwave.common.records import LedgerEntry, Prompt, SubmittedBatch, Usage
-from slowwave.common.telemetry import Value, count, ended_span, measure
+from slowwave.common.telemetry import Value, ended_span
 from slowwave.common.text import as_json, digest
 
 from .budget import Budget
@@ -124,8 +124,8 @@ def ledger_key(provider: str, model: str, prompt: str, schema: str) -> str:
     return f"llm_{digest(provider, model, prompt, schema)}"
 
 
-# Spans and measures of model calls, in the words of OpenTelemetry's conventions for generative AI: model, role, tokens
-# and dollars, never the text of a prompt.
+# Spans of model calls, in the words of OpenTelemetry's conventions for generative AI: model, role, tokens and dollars,
+# never the text of a prompt.
 
 
 OPERATION = "chat"
@@ -133,14 +133,12 @@ OPERATION = "chat"
 
 def note_call(entry: LedgerEntry) -> None:
     """Record a call that ended now, with its cost, with or without an answer."""
-    who: dict[str, Value] = {
+    told: dict[str, Value] = {
         "gen_ai.operation.name": OPERATION,
         "gen_ai.system": entry.provider,
         "gen_ai.provider.name": entry.provider,
         "gen_ai.request.model": entry.model,
         "slowwave.role": entry.role,
-    }
-    cost: dict[str, Value] = {
         "gen_ai.usage.input_tokens": entry.tokens_in,
         "gen_ai.usage.output_tokens": entry.tokens_out,
         "slowwave.prompt": entry.prompt_name,
@@ -148,12 +146,7 @@ def note_call(entry: LedgerEntry) -> None:
         "slowwave.attempts": entry.attempts,
     }
     failed = "NoAnswer" if entry.error else ""  # the text of an error may quote a prompt
-    ended_span(f"{OPERATION} {entry.model}", entry.latency_s, who | cost, failed, is_client=True)
-    for kind, tokens in (("input", entry.tokens_in), ("output", entry.tokens_out)):
-        measure("gen_ai.client.token.usage", tokens, "{token}", "Tokens of a call", who | {"gen_ai.token.type": kind})
-    measure("gen_ai.client.operation.duration", entry.latency_s, "s", "Time of a call", who)
-    count("slowwave.model.calls", entry.attempts, "{call}", "Requests sent", who)
-    count("slowwave.model.cost", entry.usd, "{USD}", "Dollars paid", who)
+    ended_span(f"{OPERATION} {entry.model}", entry.latency_s, told, failed, is_client=True)
 
 
 # Prompts and their answers.

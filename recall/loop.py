@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import polars as pl
 
-from slowwave.common.telemetry import ended_span, measure
+from slowwave.common.telemetry import ended_span
 from slowwave.common.types import Recollection
 from storage.warm import Tables, frame_of
 
@@ -97,14 +97,13 @@ def run(work: Coroutine[Any, Any, T], deadline: Deadline | None = None) -> T:
             raise OutOfTime from None
 
 
-# The span and the measure of a recall: how long it took and how much it found, never the query.
+# The span of a recall: how long it took and how much it found, never the query.
 
 
 def note_recall(found: Recollection, k: int) -> None:
     """Record a recall that ended now; `k` is the requested number of facts."""
-    seconds, attributes = found.took_ms / 1000, {"slowwave.recall.k": k, "slowwave.recall.found": len(found.facts)}
-    ended_span("recall", seconds, {**attributes, "slowwave.recall.took_ms": found.took_ms})
-    measure("slowwave.recall.duration", seconds, "s", "Time of a recall")
+    size = {"slowwave.recall.k": k, "slowwave.recall.found": len(found.facts)}
+    ended_span("recall", found.took_ms / 1000, {**size, "slowwave.recall.took_ms": found.took_ms})
 
 
 # What the query path reads once, and keeps as long as no commit changes the tables that it was read from.

@@ -15,7 +15,7 @@ import polars as pl
 
 from slowwave.common.errors import Fenced, LeaseBusy, NoStoreYet, StoreMismatch, UnknownName
 from slowwave.common.settings import RetentionSettings
-from slowwave.common.telemetry import Value, ended_span, measure
+from slowwave.common.telemetry import Value, ended_span
 
 from .connection import HEAD, NO_STORE, check_bucket, connect, has_namespace, is_remote, namespaces, place_for_making
 from .disk import in_plain_words, plain_errors
@@ -281,7 +281,6 @@ def _note_commit(kind: str, tx: Transaction, began: float, waited_s: float, erro
         "slowwave.lease.wait_s": waited_s,
     }
     ended_span(f"commit {kind}", time.perf_counter() - began, attributes, error)
-    measure("slowwave.lease.wait", waited_s, "s", "Wait for the writer lease", {"slowwave.commit.kind": kind})
 
 
 def make_tables(db: DBConnection, model: str, dims: int) -> None:

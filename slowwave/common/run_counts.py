@@ -172,15 +172,6 @@ FACT_COUNTS = frozenset(count for count in RunCount if count.startswith("facts "
 
 
 _PHASES = ("ingest", "consolidate", "steward", "decay", "communities", "upkeep")
-_RETIRED = (
-    RunCount.FACTS_SUPERSEDED,
-    RunCount.FACTS_RETRACTED,
-    RunCount.FACTS_ENDED,
-    RunCount.FACTS_RETIRED,
-    RunCount.FACTS_MERGED,
-    RunCount.FACTS_PRUNED,
-    RunCount.FACTS_ARCHIVED,
-)
 _WORDS: Mapping[str, str] = {
     RunCount.FACTS_LEARNED: "+{} facts",
     RunCount.FACTS_CONFIRMED: "{} confirmed",
@@ -236,16 +227,6 @@ def effects(counts: Mapping[str, int]) -> list[str]:
     known = [words.format(f"{number:,}") for words, number in by_phrase.items() if number]
     others = shown_counts({what: number for what, number in total.items() if what in _IN_SHORT})
     return known + [f"{number:,} {label}" for label, number in others.items()]
-
-
-def written(counts: Mapping[str, int]) -> int:
-    """How many facts a run made."""
-    return _without_phases(counts)[RunCount.FACTS_LEARNED]
-
-
-def retired(counts: Mapping[str, int]) -> int:
-    """How many facts a run retired."""
-    return sum(_without_phases(counts)[what] for what in _RETIRED)
 
 
 def _without_phases(counts: Mapping[str, int]) -> Counter[str]:

@@ -1,4 +1,4 @@
-"""Spans and measures, for whoever has set up OpenTelemetry in this process.
+"""Spans, for whoever has set up OpenTelemetry in this process.
 
 Nothing is imported for it: a program that never imported OpenTelemetry cannot have set it up, so its modules are looked
 for among those that are there. They contain names, counts and seconds: no text of a message, no query, and no
@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 SCOPE = "slowwave"
@@ -57,23 +56,6 @@ def ended_span(
         span.set_attribute("error.type", error)
         span.set_status(trace.StatusCode.ERROR)
     span.end(end)
-
-
-def measure(name: str, value: float, unit: str, meaning: str, attributes: Mapping[str, Value] | None = None) -> None:
-    """One value of a distribution: seconds, tokens."""
-    if (metrics := _module("metrics", "get_meter")) is not None:
-        _instrument(metrics, "histogram", name, unit, meaning).record(value, attributes)
-
-
-def count(name: str, value: float, unit: str, meaning: str, attributes: Mapping[str, Value] | None = None) -> None:
-    """Add to a counter; zero adds nothing."""
-    if value and (metrics := _module("metrics", "get_meter")) is not None:
-        _instrument(metrics, "counter", name, unit, meaning).add(value, attributes)
-
-
-@lru_cache(maxsize=64)
-def _instrument(metrics: Any, kind: str, name: str, unit: str, meaning: str) -> Any:
-    return getattr(metrics.get_meter(SCOPE), f"create_{kind}")(name, unit=unit, description=meaning)
 
 
 def _module(name: str, needed: str) -> Any:

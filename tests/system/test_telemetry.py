@@ -1,61 +1,43 @@
-"""OpenTelemetry: what is measured, that no words are told, and that it costs nothing where nobody asked for it."""
+"""OpenTelemetry: which spans a program sees that has set it up, and that they tell no words; what `runs` tells."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import logging
-import os
-import sys
 from collections.abc import Iterator
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import polars as pl
 import pytest
 from conftest import EPOCH
 from messages_api import MessagesApi
-from opentelemetry import (
-    metrics,
-    trace,
-)
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry import trace
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from talk import CLAUDE, NOW, learn, said, written
 from typer.testing import CliRunner
 
-import slowwave.common.telemetry
 from apps.cli import app
 from flows.maintenance import decay
 from slowwave.common.settings import SleepSettings
 from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
-from tasks.runtime import telemetry
-from tasks.runtime.telemetry import start_telemetry, wanted
 
 otel = pytest.importorskip("opentelemetry.sdk.trace")
-metrics_sdk = pytest.importorskip("opentelemetry.sdk.metrics")
 
 SECRET_WORDS = ("Marta", "Ferrywise", "Lisbon", "rooibos", "Coimbra")
 
 
 class Seen:
-    """What was told: spans by name, and measures."""
+    """What was told: spans by name."""
 
     def __init__(self, store: Path) -> None:
-        self.store, self.spans, self.reader = store, InMemorySpanExporter(), InMemoryMetricReader()
+        self.store, self.spans = store, InMemorySpanExporter()
 
     def named(self, name: str) -> list[Any]:
         return [span for span in self.spans.get_finished_spans() if span.name == name]
-
-    def measures(self) -> dict[str, list[Any]]:
-        data = self.reader.get_metrics_data()
-        scopes = [scope for resource in data.resource_metrics for scope in resource.scope_metrics] if data else []
-        return {metric.name: list(metric.data.data_points) for scope in scopes for metric in scope.metrics}
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +49,10 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     heard = Seen(folder / "memory")
     provider = otel.TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(heard.spans))
-    meters = metrics_sdk.MeterProvider([heard.reader])
     with pytest.MonkeyPatch.context() as patch, MessagesApi(extractor) as api:
         patch.setattr(trace, "_TRACER_PROVIDER", provider)
-        patch.setattr(metrics._internal, "_METER_PROVIDER", meters)
         patch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
         patch.setenv("ANTHROPIC_BASE_URL", api.url)
-        forget_instruments()
         store = heard.store
         learn(written(folder / "talk.jsonl", said()), store, llm={"model": CLAUDE})
         with OpenMemory.open(str(store)) as memory:
@@ -84,12 +63,6 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         with pytest.raises(ZeroDivisionError), Store.open(str(store)).commit("r", "broken", EPOCH):
             raise ZeroDivisionError("Marta lives in Lisbon.")
         yield heard
-    forget_instruments()
-
-
-def forget_instruments() -> None:
-    """Those of another provider are not asked again."""
-    slowwave.common.telemetry._instrument.cache_clear()
 
 
 @pytest.mark.proof
@@ -140,129 +113,13 @@ def test_a_recall_tells_its_time_and_size_and_maintenance_is_none(seen: Seen) ->
     )
 
 
-def test_measures_add_up(seen: Seen) -> None:
-    told = seen.measures()
-    [ingest] = seen.named("flow ingest")
-    tokens = {point.attributes["gen_ai.token.type"]: point.sum for point in told["gen_ai.client.token.usage"]}
-    assert tokens == {
-        "input": ingest.attributes["slowwave.llm.tokens_in"], "output": ingest.attributes["slowwave.llm.tokens_out"],
-    }  # fmt: skip
-    usd = sum(point.value for point in told["slowwave.model.cost"])
-    assert usd == pytest.approx(ingest.attributes["slowwave.llm.usd"], abs=1e-6)
-    assert sum(point.count for point in told["slowwave.recall.duration"]) == 1
-    assert {point.attributes["slowwave.flow"] for point in told["slowwave.runs"]} == {"ingest", "decay"}
-    learned = ingest.attributes["slowwave.count.facts_learned"]
-    assert [point.value for point in told["slowwave.facts.written"]] == [learned]
-    assert sum(point.count for point in told["slowwave.lease.wait"]) >= 5
-
-
 def test_no_word_that_anybody_said_is_told_also_not_by_errors(seen: Seen) -> None:
     [broken] = seen.named("commit broken")
     assert broken.attributes["error.type"] == "ZeroDivisionError"
     assert broken.status.status_code is trace.StatusCode.ERROR
-    told = "".join(span.to_json() for span in seen.spans.get_finished_spans()) + repr(seen.measures())
+    told = "".join(span.to_json() for span in seen.spans.get_finished_spans())
     assert not [word for word in SECRET_WORDS if word in told]
     assert all(not span.events for span in seen.spans.get_finished_spans())
-
-
-def test_what_other_libraries_record_leaves_without_the_words_of_errors() -> None:
-    from tasks.runtime.telemetry import without_words
-
-    exporter = InMemorySpanExporter()
-    provider = otel.TracerProvider()
-    provider.add_span_processor(without_words(exporter))
-    with pytest.raises(ValueError, match="Lisbon"), provider.get_tracer("other").start_as_current_span("their work"):
-        raise ValueError("Marta lives in Lisbon.")
-    provider.force_flush()
-    [span] = exporter.get_finished_spans()
-    assert "Lisbon" not in span.to_json()
-    assert (span.name, span.status.status_code) == ("their work", trace.StatusCode.ERROR)
-
-
-# Where it goes
-
-
-HERE = "OTEL_EXPORTER_OTLP_ENDPOINT"
-
-
-@pytest.mark.parametrize(
-    ("environ", "signals"),
-    [
-        ({}, set()),
-        ({"OTEL_SERVICE_NAME": "x", "OTEL_TRACES_EXPORTER": "otlp"}, set()),
-        ({HERE: "http://c:4318"}, {"TRACES", "METRICS"}),
-        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c:4318"}, {"TRACES"}),
-        ({HERE: "http://c", "OTEL_METRICS_EXPORTER": "none"}, {"TRACES"}),
-        ({HERE: "http://c", "OTEL_SDK_DISABLED": "true"}, set()),
-    ],
-)
-def test_the_environment_says_what_is_exported(environ: dict[str, str], signals: set[str]) -> None:
-    assert wanted(environ) == signals
-
-
-def test_without_the_extra_there_is_one_line_of_warning(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(telemetry, "_done", [])
-    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.metrics", None)
-    with caplog.at_level(logging.WARNING, "slowwave"):
-        assert not start_telemetry({HERE: "http://c"})
-        assert not start_telemetry({HERE: "http://c"})
-    [line] = [record.getMessage() for record in caplog.records if record.name == "slowwave"]
-    assert "slowwave[otel]" in line
-
-
-class Collector(ThreadingHTTPServer):
-    """A collector on loopback that keeps what it is sent."""
-
-    def __init__(self) -> None:
-        self.received: list[tuple[str, bytes]] = []
-        received = self.received
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                received.append((self.path, body))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *_: Any) -> None:
-                """Nothing on standard error."""
-
-        super().__init__(("127.0.0.1", 0), Handler)
-        Thread(target=self.serve_forever, daemon=True).start()
-
-
-def test_spans_and_measures_go_to_the_collector_that_the_environment_names(
-    seen: Seen, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    collector = Collector()
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_address[1]}")
-    monkeypatch.setattr(telemetry, "_done", [])
-    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
-    monkeypatch.setattr(trace, "_TRACER_PROVIDER_SET_ONCE", type(trace._TRACER_PROVIDER_SET_ONCE)())
-    monkeypatch.setattr(metrics._internal, "_METER_PROVIDER", None)
-    monkeypatch.setattr(metrics._internal, "_METER_PROVIDER_SET_ONCE", type(trace._TRACER_PROVIDER_SET_ONCE)())
-    forget_instruments()
-    assert start_telemetry(os.environ)
-    with OpenMemory.open(str(seen.store)) as memory:
-        memory.recall("Where does Marta live?")
-    spans, meters = trace.get_tracer_provider(), metrics.get_meter_provider()
-    assert isinstance(spans, otel.TracerProvider)
-    assert isinstance(meters, metrics_sdk.MeterProvider)
-    spans.shutdown()
-    meters.shutdown()
-    collector.shutdown()
-    collector.server_close()
-    forget_instruments()
-    assert {path for path, _ in collector.received} == {"/v1/traces", "/v1/metrics"}
-    sent = b"".join(body for _, body in collector.received)
-    assert b"slowwave.recall.duration" in sent
-    assert b"slowwave.recall.took_ms" in sent
-    assert b"Marta" not in sent
-
-
-# What a run changed, in words
 
 
 # What `slowwave runs` tells
