@@ -61,7 +61,7 @@ def ask(
             raise TookTooLong("The memory did not answer in time.", "Ask again, or raise `recall_timeout_ms`.")
         reply = Reply(question)
         if block.lines:
-            prompt = render_question(question, [line.removeprefix("- ") for line, _ in block.lines], now, as_of)
+            prompt = render_question(question, [f"{line.day}: {line.text}" for line in block.lines], now, as_of)
             reply = _reply(question, block, run(_ask_model(language, prompt)), language)
     return replace(reply, took_ms=(time.perf_counter() - started) * 1000)
 
@@ -77,7 +77,7 @@ def _reply(question: str, block: ContextBlock, answer: ModelAnswer[QuestionAnswe
     if answer.value is None:
         kind = Transient if answer.is_transient else Terminal
         raise kind(f"The model gave no answer that can be used ({answer.error}).", f"Ask again. {WITHOUT_MODEL}")
-    reply, shown = answer.value, {n: source for n, (_, source) in enumerate(block.lines, 1)}
+    reply, shown = answer.value, {n: line.source for n, line in enumerate(block.lines, 1)}
     paid = Reply(question, model=language.model("answer"), usage=answer.usage)
     if not reply.known:
         return paid

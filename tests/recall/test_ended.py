@@ -50,7 +50,7 @@ def test_what_took_the_place_of_a_match_answers_and_shows_the_whole_of_it(tmp_pa
     assert [one.id for one in found.facts].count("new") == 1
     assert [other.id for other in found.facts[0].replaces] == ["old", "mid"]
     assert not {"old", "mid"} & {one.id for one in found.facts}
-    lines = [line for line, one in block_of(found, 400).lines if one is found.facts[0]]
+    lines = [line.text for line in block_of(found, 400).lines if line.source is found.facts[0]]
     assert len(lines) == 1
     assert lines[0].index("choir now") < lines[0].index(f"before: {VIOLIN}; before: Marta learns the drums")
 

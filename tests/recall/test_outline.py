@@ -145,7 +145,7 @@ def test_a_question_over_the_whole_time_is_answered_with_the_outline_within_the_
     assert {line.message_id for line in found.outline} == {*READ, "c3-000"}
     assert [line.score for line in found.outline] == sorted((line.score for line in found.outline), reverse=True)
     assert all(count_tokens(block) <= budget for block, budget in zip(blocks, range(0, 400, 20), strict=True))
-    assert "- 2 Mar 2026: Marta on the boat: I want to rep\n" in blocks[-1]
+    assert "2 Mar 2026:\n- Marta on the boat: I want to rep\n" in blocks[-1]
     shown = [{*block.splitlines()} for block in blocks]
     assert all(less <= more for less, more in pairwise(shown))
 

@@ -288,7 +288,7 @@ def test_the_block_for_a_prompt_is_one_line_of_words_for_each_fact_whatever_they
     assert lines[:2] == [HEADER, WARNING]
     assert len(lines) > len(ALL) // 2
     for line in lines[2:]:
-        assert re.fullmatch(r"- [^<>\[\]`]+( \[[^<>\[\]`]+\])?", line), line
+        assert re.fullmatch(r"- [^<>\[\]`]+( \[[^<>\[\]`]+\])?|\d+ [A-Z][a-z]{2} \d{4}:", line), line
         assert not ACTS.search(line)
 
 

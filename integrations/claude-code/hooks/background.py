@@ -17,11 +17,13 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import memory as plugin
 
 if TYPE_CHECKING:
+    from recall.context import ContextBlock
     from slowwave import OpenMemory
 
 ABOUT = "What was decided, what does the user prefer, and what is still to do?"
@@ -200,21 +202,18 @@ class Server:
         self._shown[request["session"]] = shown
         for oldest in list(self._shown)[:-MOST_SESSIONS]:
             del self._shown[oldest]
-        head, lines = self._known(request.get("prompt", ""), request["project"])
-        new = [line for line in lines if line not in shown]
-        return [*head, *new] if new else []
+        block = self._known(request.get("prompt", ""), request["project"])
+        new = tuple(line for line in block.lines if f"- {line.text}" not in shown)
+        return replace(block, lines=new).text.splitlines()
 
-    def _known(self, prompt: str, project: str) -> tuple[list[str], list[str]]:
-        """The head of a block, and its lines."""
+    def _known(self, prompt: str, project: str) -> ContextBlock:
         from recall.context import render_context
 
         questions = [part for part in _SENTENCE.split(prompt) if len(part.split()) >= plugin.LEAST_WORDS]
         answers = self._memory.recall_many(questions[:MOST_SENTENCES], MOST_FACTS, scope=project)
         facts = {one.id: one for answer in answers for one in answer.facts if (one.match or 0.0) >= STRONG}
         passages = {one.text: one for answer in answers for one in answer.passages if (one.match or 0.0) >= STRONG}
-        block = render_context([*facts.values()], plugin.tokens() // 3, [*passages.values()])
-        lines = [line for line, _ in block.lines]
-        return block.text.splitlines()[: -len(lines) or None], lines
+        return render_context([*facts.values()], plugin.tokens() // 3, [*passages.values()])
 
 
 def show_readers() -> None:
