@@ -198,7 +198,7 @@ COVERED_SHARE = 0.8
 """Share of a passage's content words from which on facts that are shown say it already."""
 LOOKED_AT = 20_000
 """Characters of a message in which its best piece is looked for."""
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+_SENTENCE = re.compile(r"(?<=[.!?])(?<!^\d\.)(?<!\s\d\.)(?<!\s\d\d\.)\s+|(?<=[。！？])|\n+")  # not after "3." of a list
 _PASSAGE_WORD = re.compile(r"\w+")
 
 

@@ -37,6 +37,13 @@ def test_a_short_message_is_quoted_whole_and_of_a_long_one_the_sentences_around_
     assert passage_of("What about llamas?", ADVICE).startswith("Here is a plan.")
 
 
+def test_the_number_of_a_list_stays_with_what_it_numbers() -> None:
+    steps = " ".join(
+        f"{n}. Turn the {word} knob {'slowly ' * 8}round." for n, word in enumerate("red blue green".split(), 9)
+    )
+    assert passage_of("Which blue knob?", f"{steps} {'Rest a while. ' * 20}", 150).startswith("10. Turn the blue")
+
+
 def test_code_is_no_passage_unless_there_is_nothing_else() -> None:
     assert passage_of("x", "Use this:\n```\nx = 1\n```") == "Use this:"
 
