@@ -251,7 +251,7 @@ def _backfill_lines(summary: dict[str, Any]) -> Iterator[RenderableType | None]:
         yield Whole(f"Night: {nightly['state']}, {changed} ({nightly['run']})")
     yield from note_lines(summary)
     if summary["runs"]:
-        yield undo_line(summary["run"], summary["namespace"])
+        yield undo_line(summary["run"])
 
 
 def _estimate_lines(summary: dict[str, Any]) -> Iterator[RenderableType | None]:

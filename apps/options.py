@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal, NewType
 
@@ -85,6 +86,12 @@ def _run_flags(gate: Gate = None, require_approval: RequireApproval = False, dry
 _MADE: Mapping[object, Callable[..., Any]] = {Place: _place, ModelFlags: _model_flags, RunFlags: _run_flags}
 
 
+def _place_options(given: Mapping[str, Any]) -> str:
+    """The options of a command line that named a store or a namespace."""
+    named = {"--store": given.get("store"), "--namespace": given.get("namespace")}
+    return " ".join(f"{option} {shlex.quote(name)}" for option, name in named.items() if name not in (None, "default"))
+
+
 def command_of(function: Callable[..., Any]) -> Callable[..., None]:
     """What Typer calls. A parameter of a type in `_MADE` stands for the options that it is made from.
 
@@ -103,12 +110,12 @@ def command_of(function: Callable[..., Any]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(**given: Any) -> None:
-        as_json = given.get("as_json", False)
+        as_json, place = given.get("as_json", False), _place_options(given)
         for made, maker in makers.items():
             given[made] = maker(**{option: given.pop(option) for option in inspect.signature(maker).parameters})
         done = function(**{key: value for key, value in given.items() if key in signature.parameters})
         if is_shown:
-            show(done, as_json)
+            show(done, as_json, place)
 
     command.__signature__ = signature.replace(parameters=[*taken.values()])  # type: ignore[attr-defined]
     command.__annotations__ = {key: option.annotation for key, option in taken.items()}

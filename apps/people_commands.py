@@ -105,7 +105,7 @@ def observe(
     yield {"run": run.id, **asdict(added)}
     yield from _added_lines(added)
     if added.is_new or any(each.outcome in ("added", "confirmed", "waiting") for each in added.outcomes):
-        yield undo_line(run.id, run.namespace)
+        yield undo_line(run.id)
     if any(each.outcome == "refused" for each in added.outcomes):
         raise typer.Exit(Refused.exit_code)
 
@@ -163,7 +163,7 @@ def retire(
     caption = f"{cleared} facts that looked like them are no longer marked as similar" if cleared else ""
     verb = "Would retire" if dry_run else "Retired"
     yield table(f"{verb} observations of {meant.name}", ("observation", "id"), rows, caption)
-    yield None if dry_run else undo_line(run.id, run.namespace)
+    yield None if dry_run else undo_line(run.id)
 
 
 def forget(
@@ -306,7 +306,7 @@ def entity_merge(
         return
     yield from _merged_lines(merged, dry_run, place.locale)
     if is_done:
-        yield undo_line(run.id, run.namespace)
+        yield undo_line(run.id)
 
 
 def _merged_lines(merged: Merged, dry_run: bool, locale: Locale) -> Iterator[RenderableType]:
@@ -360,7 +360,7 @@ def _called(run: Run, called: Called, new: str, known: str) -> Shown:
     yield {"run": run.id if called.is_new else None, **asdict(called)}
     yield new if called.is_new else known
     if called.is_new:
-        yield undo_line(run.id, run.namespace)
+        yield undo_line(run.id)
 
 
 def entity_pin(entity: ExactEntity, off: OffOption = False, *, place: Place) -> Shown:
@@ -386,7 +386,7 @@ def _pinned(run: Run, done: Pinned) -> Shown:
         if rows:
             yield table(title, ("what", "id"), [(title_, short_id(id_)) for id_, title_ in rows])
     if done.changed:
-        yield undo_line(run.id, run.namespace)
+        yield undo_line(run.id)
 
 
 def split() -> None:

@@ -75,16 +75,23 @@ class Whole(str):
     """A line that is not broken at the width of the terminal, such as a command to copy."""
 
 
-def show(parts: Iterator[Any], as_json: bool) -> None:
-    """Print what a command yields: the first part as JSON, or all others for a person; None is nothing."""
+def show(parts: Iterator[Any], as_json: bool, place: str = "") -> None:
+    """Print what a command yields: the first part as JSON, or all others for a person; None is nothing.
+
+    Where it names other commands, a line says that they need the options of this one for its `place`.
+    """
     document = next(parts)
     if as_json:
         print_json(document)
+    names_command = False
     for part in parts:
         if as_json or part is None:
             continue
         terminal = err if isinstance(part, Aside) else out
         terminal.print(str(part) if isinstance(part, str) else part, markup=False, soft_wrap=isinstance(part, Whole))
+        names_command = names_command or (isinstance(part, str) and "slowwave " in part)
+    if names_command and place:
+        err.print(f"Commands named here need {place} too.", markup=False, soft_wrap=True)
 
 
 def print_json(document: Any) -> None:
@@ -280,7 +287,6 @@ def progress(quiet: bool = False) -> Iterator[None]:
             yield
 
 
-def undo_line(run: str, namespace: str) -> Whole:
+def undo_line(run: str) -> Whole:
     """The command that undoes a run."""
-    place = "" if namespace == "default" else f" --namespace {namespace}"
-    return Whole(f"Back with: slowwave undo {run}{place}")
+    return Whole(f"Back with: slowwave undo {run}")

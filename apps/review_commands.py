@@ -110,7 +110,7 @@ def decided_lines(done: Sequence[DecidedProposal], run: str, namespace: str) -> 
             yield Aside(f"Refused as stale: {each.title} ({short_id(each.id)})")
             yield Aside(f"  {each.outcome}")
     if decided:
-        yield undo_line(run, namespace)
+        yield undo_line(run)
 
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID…", help="Proposals, by the ids that tables show.")]

@@ -65,7 +65,7 @@ def runs(
         found = run_record(snapshot, run)
         yield found
         yield from story_lines(story_of(snapshot, found["id"]), place.locale)
-        yield Whole(_way_back(found, place))
+        yield Whole(_way_back(found))
         return
     listed = list_runs(snapshot, limit)
     yield {"runs": listed}
@@ -121,14 +121,14 @@ def duration(seconds: float | None) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _way_back(run: Mapping[str, Any], place: Place) -> str:
+def _way_back(run: Mapping[str, Any]) -> str:
     if run["state"] == "undone":
         return "It was taken back."
     if run["is_imported"]:
         return "It ran elsewhere and came with an export: undo does not reach it."
     if not run["commits"]:
         return "It changed nothing."
-    return f"Take it back: slowwave undo {run['id']} --store {place.uri} --namespace {place.namespace}"
+    return Whole(f"Take it back: slowwave undo {run['id']}")
 
 
 def undo(
@@ -148,7 +148,7 @@ def undo(
     yield table("Rows", ("table", "put back", "removed"), report.rows)
     if report.put_back.get("proposals") and not dry_run:
         yield "What was decided in it waits for a person again: slowwave review list"
-    yield None if dry_run else undo_line(own.id, own.namespace)
+    yield None if dry_run else undo_line(own.id)
 
 
 def archived(limit: Limit = SHOWN, *, place: Place) -> Shown:
@@ -181,7 +181,7 @@ def restore(
     yield {"run": None if dry_run else mine.id, "dry_run": dry_run, "restored": facts}
     rows = [(statement, short_id(fact)) for fact, statement in restored]
     yield table("Would restore" if dry_run else "Restored", ("fact", "id"), rows)
-    yield None if dry_run else undo_line(mine.id, mine.namespace)
+    yield None if dry_run else undo_line(mine.id)
 
 
 def doctor(
@@ -253,7 +253,7 @@ def _examined(mended: Sequence[Defect], left: Sequence[Defect], run: str, namesp
     else:
         yield f"Healthy{f'; {len(mended)} findings mended' if mended else ''}."
     if mended and not rows:  # the repair of damage cannot be undone
-        yield undo_line(run, namespace)
+        yield undo_line(run)
 
 
 # The environment: whether everything that slowwave runs on is here. Nothing heavy is imported at the top, so that the

@@ -81,7 +81,7 @@ def _imported_lines(done: Imported, dry_run: bool, namespace: str) -> Iterator[R
     elif not dry_run:
         if done.counts.get("changes proposed"):
             yield f"{done.counts['changes proposed']} changes wait for a person: slowwave review list"
-        yield undo_line(done.run, namespace)
+        yield undo_line(done.run)
 
 
 def export(

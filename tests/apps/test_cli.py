@@ -366,6 +366,17 @@ def test_a_run_can_be_looked_at_tried_and_taken_back(run: Run, memory_copy: Path
 # What a command line imports
 
 
+def test_what_else_to_run_is_said_with_the_options_that_find_the_store(
+    run: Run, memory_copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("observe", "Ada", "Ada drinks rooibos.", "--create")
+    given = run(*words, "--store", memory_copy)
+    assert "Back with: slowwave undo " in given.out
+    assert given.err.strip().splitlines()[-1] == f"Commands named here need --store {memory_copy} too."
+    monkeypatch.setenv("SLOWWAVE_STORE", str(memory_copy))
+    assert "Commands named here" not in run(*words[:2], "Ada drinks mate.").err
+
+
 def test_the_list_of_commands_is_that_of_all_modules() -> None:
     whole = CliRunner().invoke(app, ["--help"]).output
     assert CliRunner().invoke(app_for(["--help"]), ["--help"]).output == whole
