@@ -266,22 +266,27 @@ class Residents:
         spec = self._wanted[name]
         table = await tables.table(name)
         size = await table.count_rows()
-        # one column at a time: of several that are read at once, all are in memory twice
+        wanted = dict.fromkeys((*spec.columns, spec.words or "id", ROW))
+        # a small table by one query, as each opens all its files; of a large one, all columns would be in memory twice
+        whole = await tables.all_rows(name, [*wanted]) if size <= PART else None
+
+        async def read(column: str) -> pl.Series:
+            return (await tables.all_rows(name, [column]) if whole is None else whole)[column]
+
         columns, kinds = dict[str, Column](), dict[str, pl.DataType]()
         for column in spec.columns:
-            values = await tables.column(name, column)
+            values = await read(column)
             columns[column], kinds[column] = column_of(values), values.dtype
         vectors = await _vectors(table, size, spec.is_compared) if spec.has_vectors else VectorRows(size, 0)
         earlier = [self._tables[name][1].words] if name in self._tables else []
-        texts = await tables.column(name, spec.words) if spec.words else None
         words = None
-        if texts is not None:
-            words = await asyncio.to_thread(WordIndex, texts.fill_null(""), *(each for each in earlier if each))
-        if spec.words is not None:
+        if spec.words:
+            texts = (await read(spec.words)).fill_null("")
+            words = await asyncio.to_thread(WordIndex, texts, *(each for each in earlier if each))
             kinds.setdefault(spec.words, pl.String())
         if spec.has_vectors:
             kinds["vector"] = pl.Array(pl.Float32, vectors.dims)
-        numbers = (await table.query().select([ROW]).to_arrow())[ROW].to_numpy().astype(np.int64)
+        numbers = (await read(ROW)).to_numpy().astype(np.int64)
         large = Part(Columns(columns, size), vectors, words, spec.end, numbers=numbers)
         return Resident(spec, pl.Schema(kinds), [large])
 

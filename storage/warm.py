@@ -17,7 +17,7 @@ import polars as pl
 
 from .residents import Condition, Key, MatchedRows, Resident, Row
 from .row_steps import RowStep
-from .rows import filled, id_filters, kinds_of, quoted
+from .rows import ROW, filled, id_filters, kinds_of, quoted
 
 if TYPE_CHECKING:
     from lancedb import AsyncTable
@@ -128,14 +128,14 @@ class Tables:
         resident = self.residents.get(name)
         if resident is not None:
             return pl.DataFrame({column: resident.column(column) for column in columns})
-        return frame_of(await (await self.table(name)).query().select(list(columns)).to_arrow())
+        return await self.all_rows(name, columns)
 
-    async def column(self, name: str, column: str) -> pl.Series:
-        """One column of all rows of a table."""
-        table = await self.table(name)
-        if column not in await self.columns(name):
-            return pl.Series(column, [None] * await table.count_rows(), kinds_of(name, [column])[column])
-        return pl.Series((await table.query().select([column]).to_arrow())[column])
+    async def all_rows(self, name: str, columns: Sequence[str]) -> pl.DataFrame:
+        """These columns of all rows of a table, always by query and in the order of the table."""
+        there = {*await self.columns(name), ROW}
+        known = [column for column in columns if column in there] or ["id"]
+        rows = frame_of(await (await self.table(name)).query().select(known).to_arrow())
+        return rows if known == [*columns] else filled(rows, kinds_of(name, [*{*columns} - {ROW}])).select(columns)
 
 
 async def _at_once(work: Iterable[Coroutine[Any, Any, Read]]) -> list[Read]:

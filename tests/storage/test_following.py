@@ -192,6 +192,28 @@ def filled(new_store: Callable[[], Store]) -> Store:
     return store
 
 
+def test_a_small_table_is_read_by_one_query_and_a_large_one_column_by_column(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = list[str]()
+    read = Tables.all_rows
+
+    async def counted(self: Tables, name: str, columns: Any) -> pl.DataFrame:
+        queries.append(name)
+        return await read(self, name, columns)
+
+    monkeypatch.setattr(Tables, "all_rows", counted)
+    small = Reader(filled)
+    whole = answers(small.state())
+    assert sorted(queries) == sorted(SPECS)
+    small.close()
+    monkeypatch.setattr(following, "PART", 5)
+    large = Reader(Store.open(str(filled.uri)))
+    assert answers(large.state()) == whole
+    assert len(queries) > 2 * len(SPECS) + len(SPECS["facts"].columns)
+    large.close()
+
+
 def test_what_is_written_is_taken_over_and_not_read_again(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Reader(filled)
     reader.state()
