@@ -53,7 +53,7 @@ from tasks.runtime.runs import Run, existing_run, has_committed, new_run, record
 from tasks.runtime.writing import titles_of, under_approval
 
 Format = Literal[  # those of `slowwave.reading.ingestion.parsers`; the form needs them in words
-    "auto", "messages", "claude-code", "chatgpt", "claude-ai", "codex", "gemini-cli", "slack", "whatsapp",
+    "auto", "messages", "claude-code", "chatgpt", "claude-ai", "codex", "gemini-cli", "slack",
     "markdown", "text",
 ]  # fmt: skip
 

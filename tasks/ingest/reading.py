@@ -106,9 +106,7 @@ Reader = Callable[[SourceInfo, IngestSettings], Iterator[tuple[int, Message | No
 
 
 def _reader_of(source: SourceInfo) -> Reader:
-    if source.format in DOCUMENTS:
-        return _read_document
-    return _read_chat if BY_NAME[source.format].parse_lines else _read_transcript
+    return _read_document if source.format in DOCUMENTS else _read_transcript
 
 
 def _segments(
@@ -157,23 +155,6 @@ def _read_transcript(source: SourceInfo, settings: IngestSettings) -> Iterator[t
             origin = named.next_origin(value, origin)
         if named.parse:
             yield from ((line, found) for found in _parsed(partial(named.parse, value, origin)))
-
-
-def _read_chat(source: SourceInfo, settings: IngestSettings) -> Iterator[tuple[int, Message | Note]]:
-    """(line, message or note) of conversations that are lines of text."""
-    if parse := BY_NAME[source.format].parse_lines:
-        yield from parse(_Lines(source), _origin(source))
-
-
-@dataclass(frozen=True, slots=True)
-class _Lines:
-    """The lines of a file of text, from the beginning each time."""
-
-    source: SourceInfo
-
-    def __iter__(self) -> Iterator[str]:
-        with _open_text(self.source) as stream:
-            yield from _text_lines(stream)
 
 
 def _origin(source: SourceInfo) -> Origin:

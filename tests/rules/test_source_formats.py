@@ -10,13 +10,7 @@ from typing import Any
 import pytest
 
 from slowwave.reading.ingestion.agent_sessions import gemini_sessions, parse_codex, parse_gemini
-from slowwave.reading.ingestion.chat_exports import (
-    day_order,
-    names_of,
-    parse_claude_ai,
-    parse_slack,
-    parse_whatsapp,
-)
+from slowwave.reading.ingestion.chat_exports import names_of, parse_claude_ai, parse_slack
 from slowwave.reading.ingestion.formats import Note, sniff_format
 from slowwave.reading.ingestion.parsers import conversation_of
 from slowwave.reading.ingestion.transcripts import Message, Origin
@@ -61,25 +55,9 @@ def test_json_is_known_by_its_keys_under_any_name(head: str, suffix: str, format
     assert sniff_format(head, suffix) == format
 
 
-@pytest.mark.parametrize("suffix", ["", ".txt", ".log"])
-@pytest.mark.parametrize(
-    ("head", "format"),
-    [
-        ("[02/03/2026, 21:15:32] Nora: Nine.\n[02/03/2026, 21:16:00] Ben: Ten.", "whatsapp"),
-        ("02/03/2026, 21:15 - Nora: Nine.\r\n02/03/2026, 21:16 - Ben: Ten.", "whatsapp"),
-        ('[02.03.26, 21:15:32] Ana "Nani" Ruiz: Nine.\n[02.03.26, 21:16:00] Ana "Nani" Ruiz: Ten.', "whatsapp"),
-    ],
-)
-def test_text_is_known_by_its_lines_under_any_name(head: str, suffix: str, format: str) -> None:
-    assert sniff_format(head, suffix) == format
-
-
 @pytest.mark.parametrize(
     ("head", "suffix", "format"),
     [
-        ("2026-03-02 21:15:00 - INFO: started\n2026-03-02 21:16:00 - INFO: stopped", ".log", "text"),
-        ("[12/05/2026 09:00:01] server: started\n[12/05/2026 09:00:02] server: stopped", ".log", "text"),
-        ("Changes\n\n12/05/2026 10:00 - Version 2: new\n13/05/2026 10:00 - Version 3: newer", ".txt", "text"),
         ('{"role": "user", "content": "{\\"type\\": \\"response_item\\", \\"payload\\": {}}"}\n', ".jsonl", "messages"),
     ],
 )
@@ -164,7 +142,6 @@ def test_bots_of_slack_are_tools_and_its_notices_no_messages() -> None:
     ("path", "format", "name"),
     [
         ("export/harbour/2026-03-02.json", "slack", "slack/harbour"),
-        ("WhatsApp Chat - Nora/_chat.txt", "whatsapp", "WhatsApp Chat - Nora"),
     ],
 )
 def test_a_conversation_has_the_name_that_tells_it_from_others(path: str, format: str, name: str) -> None:
@@ -248,55 +225,3 @@ def test_a_session_of_gemini_in_lines_has_the_last_form_of_each_message_that_was
         (6, "a message that was taken back"),
         (7, "a message that was taken back"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("lines", "order"),
-    [
-        (["13/02/2026, 09:00 - N: x"], "dmy"),
-        (["2/13/26, 9:00 AM - N: x"], "mdy"),
-        (["11/2/26, 9:00 PM - N: x", "1/3/26, 9:00 PM - N: x"], "mdy"),
-    ],
-)
-def test_a_number_above_twelve_or_the_clock_gives_the_order_of_day_and_month(lines: list[str], order: str) -> None:
-    assert day_order(lines)[0] == order
-
-
-def test_a_chat_of_whatsapp_is_one_conversation_and_later_lines_belong_to_their_message() -> None:
-    chat = [
-        "02/03/2026, 09:00 - Messages and calls are end-to-end encrypted.\n",
-        "02/03/2026, 09:00 - Nora Quint: Nine?\n", "\n", "Or: ten.\n",
-        "02/03/2026, 09:01 - ~ Ben: \u200e<This message was edited>\n",
-        "02/03/2026, 09:01 - Ben: Ten. \u200e<This message was edited>\n",
-        "02/03/2026, 09:02 - Ben: <Media omitted>\n", "02/03/2026, 09:02 - Ben: \u200eimage omitted\n",
-        "02/03/2026, 09:02 - Ben: You deleted this message\n", "02/03/2026, 09:03 - Ben: 10:30 <-> 11:00\n",
-        "29/02/2026, 09:04 - ~ Ben: Yes.\n",
-    ]  # fmt: skip
-    found = list(parse_whatsapp(chat, Origin("WhatsApp Chat with Crew")))
-    assert [(line, one.speaker, one.content, one.at) for line, one in found if isinstance(one, Message)] == [
-        (2, "Nora Quint", "Nine?\n\nOr: ten.", NINE),
-        (6, "Ben", "Ten.", NINE + 60 * 10**6),
-        (10, "Ben", "10:30 <-> 11:00", NINE + 180 * 10**6),
-        (11, "Ben", "Yes.", None),
-    ]
-    assert {(one.conversation_id, one.title, one.role) for one in messages(found)} == {
-        ("WhatsApp Chat with Crew", "Crew", "user")
-    }
-    assert len(notes(found)) == 5
-    assert notes(found, "adjusted") == ["the time is not one that can be read"]
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("Ada: \u200eIMG-1.jpg (file attached)\nWe decided on the blue boat", "We decided on the blue boat"),
-        ("Ada: Dez. \u200e<whatever it says>", "Dez."),
-        ('Ana "Nani" Ruiz: Nine.', "Nine."),
-        ('Ada changed the subject to "Boats: all"', None),
-        ("Ada: \u200eIMG-1.jpg (file attached)", None),
-    ],
-)
-def test_of_a_message_of_whatsapp_only_what_the_program_wrote_is_left_out(line: str, words: str | None) -> None:
-    found = list(parse_whatsapp(f"02/03/2026, 09:00 - {line}".splitlines(keepends=True), ORIGIN))
-    assert [one.content for one in messages(found)] == ([words] if words else [])
-    assert len(notes(found)) == (not words)

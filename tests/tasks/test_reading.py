@@ -211,7 +211,7 @@ def test_every_bundled_source_is_known_by_its_content_and_read_without_loss() ->
     read_elsewhere = {"messages", "claude-code", "chatgpt", "text"}
     assert {format for format, count in counts.items() if count} == set(FORMATS) - read_elsewhere
     assert counts == dict.fromkeys(read_elsewhere, 0) | {
-        "claude-ai": 6, "codex": 5, "gemini-cli": 4, "slack": 4, "whatsapp": 3, "markdown": 2,
+        "claude-ai": 6, "codex": 5, "gemini-cli": 4, "slack": 4, "markdown": 2,
     }  # fmt: skip
     spoken = frame(good).filter(role="user")["speaker"].unique().sort().to_list()
     assert spoken == ["Ivo Matos", "Rita Sousa", "user"]
@@ -239,8 +239,8 @@ def test_without_a_list_of_people_slack_is_read_with_its_ids(tmp_path: Path, peo
 
 
 def test_one_message_of_a_megabyte_is_cut_as_any_other(tmp_path: Path) -> None:
-    opening = "[02/03/2026, 21:15:32] Nora: Nine.\n[02/03/2026, 21:15:33] Ben: "
-    batches = read(write(tmp_path / "huge.txt", opening + "and more\n" * 110_000))
+    line = json.dumps({"conversation_id": "c", "speaker": "Ben", "text": "and more " * 110_000})
+    batches = read(write(tmp_path / "huge.jsonl", line))
     assert frame(batches)["content"].str.len_chars().max() <= 50_000
     assert "a message longer than the limit was cut" in [issue.reason for issue in issues(batches, "adjusted")]
 

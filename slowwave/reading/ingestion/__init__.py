@@ -2,7 +2,7 @@
 
 - `formats`: what kind of file is it?
 - `transcripts`: JSON of a conversation becomes messages
-- `chat_exports`: Claude.ai, Slack and WhatsApp
+- `chat_exports`: Claude.ai and Slack
 - `agent_sessions`: Codex and Gemini CLI
 - `parsers`: the table of formats, and which parser reads which
 - `conversations`: messages in order, each once

@@ -1,16 +1,13 @@
-"""Exports of chats. Claude.ai and Slack: conversations with branches, threads, and names in a list of people.
-
-WhatsApp exports text, in which days are written in the order of the writer's country.
-"""
+"""Exports of chats of Claude.ai and Slack: branches, threads, and names in a list of people."""
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from .formats import CHAT_LINE, CHAT_SENDER, Note
+from .formats import Note
 from .transcripts import (
     ROLES,
     Message,
@@ -22,7 +19,6 @@ from .transcripts import (
     label,
     noting_losses,
     said,
-    sections,
     split_content,
 )
 
@@ -144,81 +140,3 @@ def _slack_text(content: str, names: Mapping[str, str]) -> str:
         return words or target if is_plain else f"{words} ({target})"
 
     return html.unescape(_REFERENCE.sub(shown, content))
-
-
-DayOrder = Literal["ymd", "dmy", "mdy"]
-
-_BEFORE_ANY = Note("unreadable", "text before the first message")
-_NO_MESSAGE = Note("skipped", "a notice of WhatsApp (no sender, a file or call, a deleted message)")
-_UNCLEAR = "nothing in the chat shows whether its days begin with the day or the month, so they are read as"
-_MADE_CLEAR = "where that is wrong, undo this run and write the days as 2026-04-03"
-_EDITED = re.compile(
-    r"(?:\u200e<[^<>\n]{1,60}>|<(?:Media omitted|This message was edited|Medien ausgeschlossen"
-    r"|Diese Nachricht wurde bearbeitet|(?:Multimedia|Archivo) omitido|Se editó este mensaje|Mídia oculta"
-    r"|Arquivo de mídia oculto|Mensagem editada|Médias? omis|Ce message a été modifié|Media omessi"
-    r"|Questo messaggio è stato modificato|Media weggelaten|Dit bericht is bewerkt)\.?>)\Z"
-)
-_DELETED = re.compile(
-    r"(?:This message was deleted|You deleted this message|null|Missed (?:voice|video) call.*)\.?\Z", re.IGNORECASE
-)
-_TITLE = re.compile(
-    r"\A(?:WhatsApp Chat (?:with|-)|WhatsApp-Chat mit|Chat de WhatsApp con|Conversa do WhatsApp com)\s+"
-)
-
-
-def parse_whatsapp(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, Message | Note]]:
-    """(line, message or note) of an exported chat; `lines` is read twice, the first time for the order of its days.
-
-    The chat is one conversation. It has no zone, so its times are taken for UTC.
-    """
-    order, unclear = day_order(lines)
-    if unclear:
-        read_as = "day before month" if order == "dmy" else "month before day"
-        yield unclear, Note("adjusted", f"{_UNCLEAR} {read_as}; {_MADE_CLEAR}")
-    origin = origin._replace(title=_TITLE.sub("", origin.conversation_id))
-    for start, head, body in sections(lines, CHAT_LINE.match):
-        found = _chat_message(head, body, order, origin) if head else [_BEFORE_ANY]
-        yield from ((start, each) for each in found)
-
-
-def _chat_message(head: re.Match[str], body: list[str], order: DayOrder, origin: Origin) -> Iterator[Message | Note]:
-    sender = CHAT_SENDER.match(head["rest"])
-    opening = (sender["words"] or "").strip() if sender else ""
-    # Signs from left to right stand before all that WhatsApp writes itself, in every language.
-    words = "\n".join(body if opening.startswith("\u200e") else [opening, *body]).strip()
-    own = _EDITED.sub("", words).strip()
-    if not sender or not own or _DELETED.match(own):
-        yield _NO_MESSAGE
-        return
-    speaker = " ".join(sender["sender"].split())
-    found = Message(origin.conversation_id, "", "user", speaker, own, None, origin.scope, origin.title)
-    yield from said(found, _moment(head, order))
-
-
-def day_order(lines: Iterable[str]) -> tuple[DayOrder, int]:
-    """The order of day, month and year in the days of a chat; the first line where it is a guess, 0 where it is known.
-
-    A year of four digits or a number above 12 decides, else month before day goes with a clock of twelve hours.
-    """
-    has_half, unclear = False, 0
-    for number, found in enumerate(map(CHAT_LINE.match, lines), 1):
-        if not found:
-            continue
-        a, b = int(found["a"]), int(found["b"])
-        if len(found["a"]) == 4:
-            return "ymd", 0
-        if found["sign"] == "." or a > 12 or b > 12:
-            return "mdy" if b > 12 else "dmy", 0
-        has_half = has_half or bool(found["half"])
-        unclear = unclear or (number if a != b else 0)
-    return "mdy" if has_half else "dmy", unclear
-
-
-def _moment(found: re.Match[str], order: DayOrder) -> str:
-    """The time, as if in UTC; in ISO 8601 unless there is no such day or time."""
-    day = dict(zip(order, (int(found[name]) for name in "abc"), strict=True))
-    hour, half = int(found["hour"]), (found["half"] or "").lower()
-    if half:
-        hour = hour % 12 + 12 * (half == "p")
-    year = day["y"] + 2000 * (day["y"] < 100)
-    return f"{year:04}-{day['m']:02}-{day['d']:02}T{hour:02}:{found['minute']}:{int(found['second'] or 0):02}"

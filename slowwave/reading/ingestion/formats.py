@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
@@ -80,18 +80,6 @@ _SIGNATURES = (
         "slack", frozenset({"type", "ts", "text"}), frozenset({"user", "bot_id"}), r'"ts"\s*:\s*"\d{9,10}\.\d{6}"'
     ),
 )
-_DAY = r"(?P<a>\d{1,4})(?P<sign>[./-])(?P<b>\d{1,2})(?P=sign)(?P<c>\d{2,4})"
-_CLOCK = r"(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?(?:\s?(?P<half>[AaPp])\.?\s?[Mm]\.?)?"
-CHAT_LINE = re.compile(
-    rf"[\u200e\u200f]*(?P<open>\[)?{_DAY}(?P<comma>,)?\s(?P<word>à |at |um )?{_CLOCK}(?(open)\]|\s[-–])\s(?P<rest>.*)"
-)
-"""The first line of a message in a chat of WhatsApp: day, time and what follows."""
-# A quote that is open at the colon is the new name of a group, in a notice.
-CHAT_SENDER = re.compile(
-    r"[~\s\u200e]*(?P<sender>(?:[^:\n\"“„«]|\"[^\":\n]{0,60}\"|[“„][^“”:\n]{0,60}[“”]|«[^»:\n]{0,60}»){1,80})"
-    r":(?: (?P<words>.*)|$)"
-)
-_LOG_LEVELS = frozenset({"INFO", "WARN", "WARNING", "ERROR", "DEBUG", "TRACE", "FATAL", "CRITICAL", "NOTICE"})
 _MESSAGE_KEYS = frozenset(
     {"content", "text", "role", "speaker", "sender", "author", "messages", "chat_messages", "conversation_id"}
 )
@@ -172,7 +160,7 @@ def sniff_format(head: str, suffix: str) -> str:
     if shape == "prose":
         if suffix in JSON_SUFFIXES:
             return "" if head.strip() else "messages"
-        return _chat_of_text(head, suffix) or ("markdown" if _is_markdown(head, suffix) else "text")
+        return "markdown" if _is_markdown(head, suffix) else "text"
     found = [_format_of_keys(keys, head) for keys in _key_sets(head, shape)]
     known = next((name for name in found if name), "")
     if known or suffix in JSON_SUFFIXES:
@@ -223,30 +211,6 @@ def _format_of_keys(keys: set[str], head: str) -> str:
     if keys >= _PROJECTS and not keys & (_MESSAGE_KEYS - {"content"}):
         return ""
     return "messages" if keys & _MESSAGE_KEYS else ""
-
-
-def _chat_of_text(head: str, suffix: str) -> str:
-    """The format of messages in lines of text; empty for a document."""
-    body = head.lstrip("\ufeff \t\r\n").replace("\r\n", "\n")
-    if suffix in _MARKDOWN_SUFFIXES:
-        return ""
-    return "whatsapp" if _is_whatsapp(body.rstrip().split("\n")[:_SNIFFED_LINES]) else ""
-
-
-def _is_whatsapp(lines: Sequence[str]) -> bool:
-    """Whether lines are a chat rather than a log: it begins with a message, has two or few lines, and no levels."""
-    matches = [CHAT_LINE.match(line) for line in lines]
-    found = [line for line in matches if line and _has_form_of_chat(line)]
-    senders = [sender["sender"] for sender in (CHAT_SENDER.match(line["rest"]) for line in found) if sender]
-    is_log = any(sender.split(".")[-1].upper().strip("[] ") in _LOG_LEVELS for sender in senders)
-    return bool(senders) and matches[0] in found and not is_log and (len(found) > 1 or len(lines) <= 2)
-
-
-def _has_form_of_chat(line: re.Match[str]) -> bool:
-    """Logs write seconds without brackets, and no comma in brackets or after a year that comes first."""
-    is_year_first = len(line["a"]) == 4
-    has_comma = bool(line["comma"] or line["word"])
-    return (has_comma or not (is_year_first or line["open"])) and bool(line["open"] or not line["second"])
 
 
 def _is_markdown(head: str, suffix: str) -> bool:

@@ -11,18 +11,16 @@ from typing import Any, NamedTuple
 from slowwave.common.errors import UnknownName
 
 from .agent_sessions import codex_origin, gemini_sessions, parse_codex, parse_gemini
-from .chat_exports import parse_claude_ai, parse_slack, parse_whatsapp
-from .formats import Loaded, Note
-from .transcripts import Message, Origin, Parser, parse_chatgpt, parse_claude_code, parse_message
-
-TextParser = Callable[[Iterable[str], Origin], Iterator[tuple[int, Message | Note]]]
+from .chat_exports import parse_claude_ai, parse_slack
+from .formats import Loaded
+from .transcripts import Origin, Parser, parse_chatgpt, parse_claude_code, parse_message
 
 NextOrigin = Callable[[Any, Origin], Origin]
 Gather = Callable[[Iterable[Loaded]], Iterator[Loaded]]
 
 
 class Format(NamedTuple):
-    """A format of files. It has a parser of one JSON value, or of all lines of a text; a document has neither.
+    """A format of files, with the parser of one JSON value; a document has none.
 
     `is_values`: its JSON values go over many lines. `has_people`: a list of people, `users.json`, lies beside or above
     the file. `next_origin`: how a value sets the defaults of itself and the values after it; the first that does so
@@ -31,7 +29,6 @@ class Format(NamedTuple):
 
     name: str
     parse: Parser | None = None
-    parse_lines: TextParser | None = None
     is_values: bool = False
     has_people: bool = False
     next_origin: NextOrigin | None = None
@@ -46,13 +43,12 @@ _TABLE = (
     Format("codex", parse_codex, next_origin=codex_origin),
     Format("gemini-cli", parse_gemini, is_values=True, gather=gemini_sessions),
     Format("slack", parse_slack, is_values=True, has_people=True),
-    Format("whatsapp", parse_lines=parse_whatsapp),
     Format("markdown"),
     Format("text"),
 )
 FORMATS = tuple(each.name for each in _TABLE)
 BY_NAME: Mapping[str, Format] = MappingProxyType({each.name: each for each in _TABLE})
-DOCUMENTS = frozenset(each.name for each in _TABLE if not (each.parse or each.parse_lines))
+DOCUMENTS = frozenset(each.name for each in _TABLE if not each.parse)
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -65,11 +61,8 @@ def known_format(name: str) -> str:
 
 
 def conversation_of(path: PurePath, format: str) -> str:
-    """The default conversation of a file: its name, but the folder where all files have such names.
-
-    A channel of Slack is a folder of days. The chat of WhatsApp on a phone of Apple is always `_chat.txt`.
-    """
+    """The default conversation of a file: its name; a channel of Slack, which is a folder of days, has that of it."""
+    if format != "slack":
+        return path.stem
     folder = path.parent.name
-    if format == "slack":
-        return f"slack/{folder if folder and _DAY.fullmatch(path.stem) else path.stem}"
-    return folder if folder and format == "whatsapp" and path.stem == "_chat" else path.stem
+    return f"slack/{folder if folder and _DAY.fullmatch(path.stem) else path.stem}"

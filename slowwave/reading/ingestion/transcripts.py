@@ -18,7 +18,6 @@ from .formats import Note
 
 
 TOOL_CHARS = 500
-_MAX_SECTION = 1_000_000
 BAD_LABEL = Note("adjusted", "an identifier, speaker or scope that is not text was ignored")
 
 _ROLE = ("role", "sender", "author", "from")
@@ -242,30 +241,6 @@ def in_turn(items: Iterable[Any], parse: Parser, origin: Origin, start: object) 
         for found in parse({**item, "start": start} if isinstance(item, dict) else item, origin):
             start = None if isinstance(found, Message) else start
             yield found
-
-
-def sections(
-    lines: Iterable[str], opening: Callable[[str], re.Match[str] | None]
-) -> Iterator[tuple[int, re.Match[str] | None, list[str]]]:
-    """(first line, match of its opening, lines behind it) of each section of a text.
-
-    Each line before the first section comes alone, without a match. Of a very long section the rest is dropped.
-    """
-    start, head, body, size = 0, None, list[str](), 0
-    for number, line in enumerate(lines, 1):
-        plain = line.rstrip("\r\n").removeprefix("\ufeff")
-        found = opening(plain)
-        if found:
-            if head:
-                yield start, head, body
-            start, head, body, size = number, found, [], 0
-        elif head and size < _MAX_SECTION:
-            body.append(plain)
-            size += len(plain)
-        elif not head and plain.strip():
-            yield number, None, [plain]
-    if head:
-        yield start, head, body
 
 
 @noting_losses
