@@ -27,6 +27,7 @@ import numpy as np
 from inference.embedding import open_embedder
 from slowwave.common.errors import UnknownName
 from slowwave.common.settings import RecallSettings
+from slowwave.integrations.langgraph import SlowwaveStore
 from slowwave.integrations.python_api import OpenMemory
 
 from . import synthetic
@@ -106,14 +107,17 @@ def lines(count: int, seed: int) -> Iterator[tuple[str, str]]:
 
 def _own(place: Path, facts: Sequence[synthetic.FactText], rounds: int) -> Iterable[Figure]:
     name = f"{len(facts):,} facts"
-    warm, found, batch, peak = in_fresh_process(own_rounds, str(place / "slowwave"), facts, rounds)
-    yield Figure("loop", f"{name}: warm question", warm, "cpu ms")
-    yield Figure("loop", f"{name}: one line", median(r.write for r in found), "cpu ms", WRITE_BAR, "lower")
-    for number in range(QUESTIONS):
-        value = median(each.questions[number] for each in found)
-        yield Figure("loop", f"{name}: question {number + 1} after it", value, "cpu ms", 1.5 * warm + 2, "lower")
-    yield Figure("loop", f"{name}: {BATCH} lines at once", batch, "cpu ms", BATCH_BAR, "lower")
-    yield Figure("loop", f"{name}: memory", peak, "MiB", MEMORY_BAR, "lower", "most that the process held")
+    for who, measure in (("", own_rounds), ("langgraph face: ", face_rounds)):
+        warm, found, batch, peak = in_fresh_process(measure, str(place / "slowwave"), facts, rounds)
+        bars = (WRITE_BAR + 10 * bool(who), 1.5 * warm + 2 + 3 * bool(who))
+        yield Figure("loop", f"{name}: {who}warm question", warm, "cpu ms")
+        yield Figure("loop", f"{name}: {who}one line", median(r.write for r in found), "cpu ms", bars[0], "lower")
+        for number in range(QUESTIONS):
+            value = median(each.questions[number] for each in found)
+            yield Figure("loop", f"{name}: {who}question {number + 1} after it", value, "cpu ms", bars[1], "lower")
+        if not who:
+            yield Figure("loop", f"{name}: {BATCH} lines at once", batch, "cpu ms", BATCH_BAR, "lower")
+            yield Figure("loop", f"{name}: memory", peak, "MiB", MEMORY_BAR, "lower", "most that the process held")
     yield from _commands(place / "slowwave", facts)
 
 
@@ -124,6 +128,21 @@ def own_rounds(uri: str, facts: Sequence[synthetic.FactText], rounds: int) -> tu
         said = [f"On day {number}: {what}" for number, (_, what) in enumerate(lines(BATCH, 2))]
         batch = cost_of(memory.add_observations, facts[0].subject, said)
         return warm, found, batch, peak_memory_mib()
+
+
+def face_rounds(uri: str, facts: Sequence[synthetic.FactText], rounds: int) -> tuple[float, list[Round], float, float]:
+    """The same through the store of LangGraph."""
+    with OpenMemory.open(uri, settings=PATIENT) as memory:
+        store = SlowwaveStore(memory)
+        numbers = iter(range(1 << 30))
+
+        def put(about: str, statement: str) -> None:
+            store.put(("ada",), f"line{next(numbers)}", {"text": statement})
+
+        for said in lines(WARM_UP, 3):
+            put(*said)
+        warm, found = rounds_of(put, lambda query: store.search(("ada",), query=query), facts, rounds, 4)
+        return warm, found, 0.0, peak_memory_mib()
 
 
 def _commands(store: Path, facts: Sequence[synthetic.FactText]) -> Iterable[Figure]:

@@ -28,6 +28,7 @@ from slowwave.common.types import (
 from slowwave.common.validity import Moment
 from storage.disk import plain_errors
 from storage.following import Residents, WarmTables
+from storage.search import unit_matrix
 from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.warm import Tables
@@ -178,6 +179,14 @@ class Recaller:
         seen = self.snapshot
         self._embedder = self._embedder_of(seen.embed_model)
         return find_entities(seen, self.graphs.names.of(seen).every, query, self._embedder.embed([query])[0], limit)
+
+    def likeness(self, query: str, facts: Sequence[str]) -> dict[str, float]:
+        """The cosine of each of these facts to a query, by id."""
+        seen = self.snapshot
+        self._embedder = self._embedder_of(seen.embed_model)
+        rows = seen.by_ids("facts", facts, ["id", "vector"])
+        cosines = unit_matrix(rows["vector"], seen.dims) @ self._embedder.embed([query])[0]
+        return dict(zip(rows["id"], cosines.tolist(), strict=True))
 
     def search_entities(self, query: str, limit: int | None, moment: Moment) -> tuple[RankedEntity, ...]:
         """The entities that a query means, by meaning, words and use; best first (S0-26)."""

@@ -16,7 +16,7 @@ from slowwave.common.errors import SlowwaveError, StoreMismatch
 
 from .connection import answer, numbered, query_of
 from .disk import WAY_OUT, broken_files, damaged, is_of_files, manifest_on_disk, plain_errors
-from .rows import column_names, empty_frame, filled, id_filters, table_named
+from .rows import column_names, empty_frame, filled, id_filters, quoted, table_named
 from .tables import TABLES, Role
 
 if TYPE_CHECKING:
@@ -269,6 +269,16 @@ class Reading:
         if resident is not None and resident.has((key, *columns)) and resident.can_judge(where):
             return resident.frame(resident.places(key, ids, where), columns)
         return self.by_ids(name, ids, columns, key=key, where=where.sql)
+
+    def starting_with(self, name: str, column: str, text: str, columns: Sequence[str]) -> pl.DataFrame:
+        """Rows of which a column starts with a text, in no particular order."""
+        from .residents import Condition
+
+        starts = Condition(f"starts_with({column}, {quoted(text)})", lambda: pl.col(column).str.starts_with(text))
+        resident = self.resident(name)
+        if resident is not None and resident.has((column, *columns)):
+            return resident.frame(np.flatnonzero(resident.mask(starts)), columns)
+        return self.frame(name, starts.sql, columns)
 
     def count(self, name: str, where: str | None = None) -> int:
         """Number of rows, optionally of those that match."""

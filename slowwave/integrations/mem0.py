@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
-from slowwave.common.errors import Refused, TookTooLong, UnknownName, UnusableInput
+from slowwave.common.errors import Refused, UnknownName, UnusableInput
 from slowwave.common.types import RecalledFact
 from slowwave.integrations.python_api import OpenMemory, open_memory
 
-from .shared import dated, read_or
+from .shared import dated, read_or, recalled
 
 SCOPES = ("user_id", "agent_id", "run_id")
 """The ids of mem0; the first one given names the namespace, the others the conversation."""
@@ -139,7 +139,7 @@ class Memory:
         """The memories that answer a query, best first; `score` is that of recall, not a cosine."""
         scope, k = _scope({**(filters or {}), **ids}), top_k or limit or 20
         wanted = 4 * k if scope.conversation else 2 * k  # some say the same, some are of other conversations
-        found = self._read(scope.namespace, lambda memory: _recalled(memory, query, wanted), NO_FACTS)
+        found = self._read(scope.namespace, lambda memory: recalled(memory, query, wanted), NO_FACTS)
         chosen = [fact for fact in _distinct(filter(scope.covers, found)) if fact.score >= (threshold or 0.0)][:k]
         items = self._items(scope.namespace, chosen)
         return {"results": [item | {"score": fact.score} for item, fact in zip(items, chosen, strict=True)]}
@@ -256,14 +256,6 @@ class Memory:
             }
             for fact in facts
         ]
-
-
-def _recalled(memory: OpenMemory, query: str, k: int) -> tuple[RecalledFact, ...]:
-    """The facts of a recall; `TookTooLong` where it took longer than it may."""
-    found = memory.recall(query, k, only="facts")
-    if found.is_timed_out:
-        raise TookTooLong("The search took longer than it may.", "Increase recall_timeout_ms of [recall].")
-    return found.facts
 
 
 def _learn(memory: OpenMemory, scope: _Scope, turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -136,6 +136,10 @@ class OpenMemory:
 
     # Questions
 
+    def likeness(self, query: str, facts: Sequence[str]) -> dict[str, float]:
+        """The cosine of each of these facts to a query, by id, in [-1, 1]; facts that are not there are left out."""
+        return self._reader.likeness(checked_text("query", query), checked_texts("facts", facts))
+
     def recall(
         self,
         query: str,

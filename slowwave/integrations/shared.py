@@ -1,24 +1,48 @@
-"""What the integrations share: reads of what is not there yet, and new turns."""
+"""What the integrations share: the library and the memory they need, reads of what is not there yet, and new turns."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from slowwave.common.errors import NoStoreYet, UnknownName
+from slowwave.common.errors import NoStoreYet, TookTooLong, UnknownName, UnusableInput
+from slowwave.common.types import RecalledFact
+from slowwave.integrations.python_api import OpenMemory
 
 T = TypeVar("T")
 _warned: set[str] = set()
 
 
-def read_or(nothing: T, read: Callable[[], T]) -> T:
+@contextmanager
+def library(extra: str, name: str) -> Iterator[None]:
+    """Imports inside need the library of this extra; where its module is missing, the error names the extra."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != name:
+            raise
+        command = f"pip install 'slowwave[{extra}]'"
+        raise ModuleNotFoundError(f"{error.msg}. Install what this module needs: {command}", name=error.name) from error
+
+
+def checked_memory(memory: object) -> OpenMemory:
+    """The open memory itself; `UnusableInput` for anything else, such as the path of a store."""
+    if not isinstance(memory, OpenMemory):
+        raise UnusableInput(
+            f"{memory!r} is no open memory.", "Give `open_memory(PATH)`: `from slowwave import open_memory`."
+        )
+    return memory
+
+
+def read_or(nothing: T, read: Callable[[], T], *, is_warned: bool = True) -> T:
     """What is read, or `nothing` where there is no such store (it warns once in a process) or namespace yet."""
     try:
         return read()
     except NoStoreYet as error:
-        if error.message not in _warned:
+        if is_warned and error.message not in _warned:
             _warned.add(error.message)
             warnings.warn(f"{error.message} Nothing is known until something is added there.", stacklevel=3)
         return nothing
@@ -26,6 +50,14 @@ def read_or(nothing: T, read: Callable[[], T]) -> T:
         if error.kind != "namespace":
             raise
         return nothing
+
+
+def recalled(memory: OpenMemory, query: str, k: int) -> tuple[RecalledFact, ...]:
+    """The facts of a recall; `TookTooLong` where it took longer than it may."""
+    found = memory.recall(query, k, only="facts")
+    if found.is_timed_out:
+        raise TookTooLong("The search took longer than it may.", "Increase recall_timeout_ms of [recall].")
+    return found.facts
 
 
 def dated(turns: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from slowwave.common.errors import UnusableInput
 from slowwave.common.types import NOTHING_KNOWN
 from slowwave.integrations.python_api import OpenMemory
 
-from .shared import read_or
+from .shared import checked_memory, read_or
 
 
 def memory_tools(memory: OpenMemory, *, token_budget: int = 1000, can_add: bool = True) -> list[Callable[..., str]]:
@@ -16,10 +16,7 @@ def memory_tools(memory: OpenMemory, *, token_budget: int = 1000, can_add: bool 
 
     Their signatures and docstrings tell a model what they are for. A block has `token_budget` tokens at most.
     """
-    if not isinstance(memory, OpenMemory):
-        raise UnusableInput(
-            f"{memory!r} is no open memory.", "Give `open_memory(PATH)`: `from slowwave import open_memory`."
-        )
+    checked_memory(memory)
 
     def recall(query: str) -> str:
         """Look up what is remembered from earlier conversations.

@@ -1,8 +1,12 @@
-"""Faces for other libraries: what a program of mem0 and others finds when it uses a memory of slowwave."""
+"""Faces for other libraries: what a program of mem0, LangGraph and others finds when it uses a memory of slowwave."""
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import re
+import sys
+import tomllib
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +58,15 @@ def _run(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **names: Any)
 
 
 # What all share
+
+
+def test_langgraph_without_its_library_names_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "langgraph" in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert "`pip install 'slowwave[langgraph]'`" in PAGE
+    monkeypatch.setitem(sys.modules, "langgraph.store.base", None)
+    monkeypatch.delitem(sys.modules, "slowwave.integrations.langgraph", raising=False)
+    with pytest.raises(ModuleNotFoundError, match=re.escape("pip install 'slowwave[langgraph]'")):
+        importlib.import_module("slowwave.integrations.langgraph")
 
 
 def test_a_read_of_a_store_that_is_not_there_warns_once_and_names_the_argument_of_python(tmp_path: Path) -> None:
@@ -177,12 +190,154 @@ def test_no_two_users_share_a_namespace_whatever_they_are_called(ids: list[str])
     assert names[0].casefold() != names[1].casefold()
 
 
+# LangGraph
+
+
+@pytest.mark.proof
+def test_the_example_of_langgraph_does_what_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _run(_example("LangGraph"), tmp_path, monkeypatch)
+    found, filtered = capsys.readouterr().out.splitlines()
+    assert found == "{'text': 'Amy drives a red Volvo', 'kind': 'things'}"
+    assert "nurse" in filtered
+    assert filtered.endswith("[('users', 'amy')]")
+
+
+@pytest.mark.proof
+def test_a_langgraph_store_answers_like_the_one_of_langgraph(memory: OpenMemory) -> None:
+    base = importlib.import_module("langgraph.store.base")
+    from langgraph.store.memory import InMemoryStore
+
+    from slowwave.integrations.langgraph import SlowwaveStore
+
+    ours, theirs = SlowwaveStore(memory), InMemoryStore()
+    writes = [
+        [
+            base.PutOp(("docs", "v1"), f"k{n}", {"text": f"Report number {n}", "n": n, "even": n % 2 == 0})
+            for n in range(4)
+        ]
+        + [base.PutOp(("docs", "v2"), "k.0", {"text": "A  draft\nof ‘Ünïcode’", "tags": ["a", None, 2.5, {}]})]
+        + [base.PutOp(("users", "Amy"), 'say "hi"', {"text": 'Amy of "users": is a nurse'})],
+        [
+            base.PutOp(("docs", "v1"), "k1", {"text": "Report number 1 is final", "n": 10}),
+            base.PutOp(("docs", "v1"), "k2", None),
+            base.PutOp(("docs", "v1"), "missing", None),
+        ],
+    ]
+    match = base.MatchCondition
+    reads = [
+        *(base.GetOp(("docs", "v1"), f"k{n}") for n in range(5)),
+        base.GetOp(("docs", "v2"), "k.0"),
+        base.GetOp(("users", "Amy"), 'say "hi"'),
+        base.SearchOp(("docs",), None, 20, 0),
+        base.SearchOp(("doc",), None, 20, 0),
+        base.SearchOp((), {"even": True}, 20, 0),
+        base.SearchOp(("docs", "v1"), {"n": {"$gte": 1}, "even": {"$ne": True}}, 20, 0),
+        base.SearchOp(("docs", "v1"), {"n": {"$lt": 3}}, 20, 0),
+        base.ListNamespacesOp(None, None, 10, 0),
+        base.ListNamespacesOp((match("prefix", ("docs", "*")), match("suffix", ("v2",))), None, 10, 0),
+        base.ListNamespacesOp(None, 1, 1, 1),
+    ]  # fmt: skip
+    for ops in writes:
+        for store in (ours, theirs):
+            store.batch(ops)
+        for op in reads:
+            assert _plain(ours.batch([op])[0]) == _plain(theirs.batch([op])[0]), op
+    pages = [ours.search(("docs",), limit=2, offset=at) for at in (0, 2, 4)]
+    assert [len(page) for page in pages] == [2, 2, 0]
+    assert len({item.key for page in pages for item in page}) == 4
+    assert ours.get(("users", "amy"), 'say "hi"') is None
+    changed = ours.get(("docs", "v1"), "k1")
+    assert changed.created_at < changed.updated_at
+    with pytest.raises(base.InvalidNamespaceError):
+        ours.batch([base.GetOp(("docs.v1",), "k1")])
+
+
+def _plain(result: Any) -> Any:
+    if isinstance(result, list):
+        return sorted((_plain(each) for each in result), key=str)
+    return (result.namespace, result.key, result.value) if hasattr(result, "value") else result
+
+
+@pytest.mark.proof
+def test_a_langgraph_search_is_recall_and_a_put_goes_through_the_gates(memory: OpenMemory) -> None:
+    base = importlib.import_module("langgraph.store.base")
+    from slowwave.integrations.langgraph import SlowwaveStore
+
+    store = SlowwaveStore(memory)
+    assert (store.get(("a",), "b"), store.search((), query="tea"), store.list_namespaces()) == (None, [], [])
+    items = {"tea": "Amy drinks rooibos tea", "car": "Amy drives a red Volvo", "job": "Amy is a nurse in Porto"}
+    ops = [base.PutOp(("amy",), key, {"text": text}) for key, text in items.items()]
+    secret = base.PutOp(("amy",), "login", {"password": "hunter2hunter2", "note": "for the clinic of Amy"})
+    with pytest.raises(Refused, match="inject"):
+        store.batch([base.PutOp(("amy",), "inject", {"text": ORDER}), *ops, secret])
+    found = asyncio.run(store.asearch(("amy",), query="What does Amy drive?", limit=4))
+    assert found[0].key == "car"
+    assert found[0].score > found[1].score
+    assert {each.key for each in found} == {*items, "login"}  # not what was refused
+    assert store.get(("amy",), "login").value == {"password": "[redacted:keyword]", "note": "for the clinic of Amy"}
+    assert "Volvo" in memory.recall("Which car is Amy's?", 1).facts[0].statement
+    store.put(("amy",), "tea", {"text": "Amy drinks Rooibos tea"})  # nearly the same words, but a store keeps words
+    assert store.get(("amy",), "tea").value == {"text": "Amy drinks Rooibos tea"}
+
+
+@pytest.mark.proof
+def test_two_puts_of_one_key_at_once_leave_one_item(memory: OpenMemory) -> None:
+    from slowwave.integrations.langgraph import SlowwaveStore
+
+    store = SlowwaveStore(memory)
+
+    async def put() -> None:
+        await asyncio.gather(
+            *(store.aput(("amy",), "car", {"text": f"Amy drives a {car}"}) for car in ("Saab", "Fiat"))
+        )
+
+    asyncio.run(put())
+    assert memory.facts()[0] == 1
+    store.delete(("amy",), "car")
+    assert store.get(("amy",), "car") is None
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.lists(st.text(min_size=1).filter(lambda label: "." not in label), min_size=1, max_size=3), st.text(),
+       st.dictionaries(st.text(), _JSON, max_size=3))  # fmt: skip
+def test_every_item_can_be_read_back_from_its_statement(labels: list[str], key: str, value: dict[str, Any]) -> None:
+    from slowwave.integrations.langgraph import _parsed, _statement
+
+    statement = _statement((tuple(labels), key), value)
+    assert _parsed(statement) == ((tuple(labels), key), value)
+    assert " ".join(statement.split()) == statement.strip()
+
+
+# The others
+
+
 @pytest.fixture
 def known(tmp_path: Path) -> Path:
     """A folder with a memory that knows what Amy does."""
     with open_memory(tmp_path / "memory") as opened:
         opened.add_observations("Amy", ["Amy is a nurse in Porto.", "Amy drives a red Volvo."])
     return tmp_path
+
+
+@pytest.mark.proof
+def test_a_small_namespace_in_a_large_memory_is_found_by_meaning(memory: OpenMemory) -> None:
+    from slowwave.integrations import langgraph
+
+    store = langgraph.SlowwaveStore(memory)
+    for key, text in {"bird": "A heron stands in the pond", "meal": "Soup with bread was served"}.items():
+        store.put(("few",), key, {"text": text})
+    memory.add_observations("Ben", [f"Ben said on day {n} which bird he saw at the pond" for n in range(12)])
+    found = store.search(("few",), query="Which bird did Ben see at the pond?", limit=2)
+    assert [each.key for each in found] == ["bird", "meal"]
+    assert all(each.score <= 0.0 for each in found)
 
 
 def test_the_examples_of_tools_and_turns_do_what_the_page_says(
