@@ -62,7 +62,7 @@ def context_share(context_budget: int | None) -> int:
     return max(context_budget or 0, 0) * SHARE // 100
 
 
-class Line(NamedTuple):
+class BlockLine(NamedTuple):
     """One line of a block: the day on which it was said, its words, and what it tells of."""
 
     day: str
@@ -78,7 +78,7 @@ class ContextBlock:
     """
 
     head: tuple[str, ...] = ()
-    lines: tuple[Line, ...] = ()
+    lines: tuple[BlockLine, ...] = ()
     facts: tuple[RecalledFact, ...] = ()
     passages: tuple[Passage, ...] = ()
     is_timed_out: bool = False
@@ -147,7 +147,7 @@ def render_context(
         days.add(day)
     if not lines:
         return ContextBlock()
-    shown = sorted((Line(*key, one) for key, one in lines.items()), key=lambda line: _order(_said_at(line.source)))
+    shown = sorted((BlockLine(*key, one) for key, one in lines.items()), key=lambda line: _order(_said_at(line.source)))
     passages = [one for one in lines.values() if isinstance(one, Passage)]
     return ContextBlock(tuple(head), tuple(shown), tuple(_facts_in(lines.values())), tuple(passages))
 
