@@ -39,15 +39,6 @@ Speakers = Mapping[tuple[str, str], str]
 
 SHOWN_PASSAGES = 3
 LONGEST_NAME = 16
-PARTS = (
-    "words", "meaning", "overlap", "place", "reply", "former", "search", "graph", "hops", "fused", "about", "scope",
-    "period", "importance", "recency", "company", "status", "limbic", "episode", "diversity",
-)  # fmt: skip
-FORMULA = (
-    "search = (words + weight × meaning + overlap) / fourth root of its place in the message, or reply, or former (of "
-    "what it took the place of), where it is more; fused = search + weight × graph; score = ((fused, else search) × "
-    "about × scope + period) × limbic (importance × recency × company × status) × episode × diversity."
-)
 OverTime = Annotated[
     bool, typer.Option("--over-time", help="Lines from the whole time: for an order, a development, a summary.")
 ]
@@ -70,8 +61,9 @@ def recall(
     only: OnlyOption = None,
     also: AlsoOption = None,
     now: Now = None,
-    full: Annotated[bool, typer.Option("--full", help="Whole texts, with their scores and ids.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Also show the parts of each score.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Whole texts, with their scores and ids; in --json the parts of scores.")
+    ] = False,
     *,
     place: Place,
 ) -> Shown:
@@ -83,7 +75,7 @@ def recall(
             query, k, scope=scope, as_of=as_of, known_as_of=known_as_of, graph=cast(GraphMode | None, graph),
             only=only, also=also or (), now=now,
         )  # fmt: skip
-        yield found.as_json(explained=explain)
+        yield found.as_json(explained=full)
         speakers = memory.speakers(found.facts)
     if found.is_timed_out:
         yield "The memory did not answer in time. Ask again, or raise `recall_timeout_ms` (docs/settings.md)."
@@ -92,8 +84,6 @@ def recall(
     if is_weak(found.match):
         yield f"{UNLIKELY} The nearest:"
     yield from _lines(found, speakers, checked_time(as_of), full)
-    if found.facts and explain:
-        yield parts_lines(found)
     if found.uncertain:
         rows = [
             (belief.statement, f"{belief.probability:.2f}", ", ".join(source.message_id for source in belief.evidence))
@@ -191,7 +181,7 @@ def _cost(reply: Reply) -> str:
     return f"{paid.tokens_in:,} tokens in, {paid.tokens_out:,} out, ${paid.usd:.4f}"
 
 
-# Facts and passages as lines, with the parts of their scores.
+# Facts and passages as lines.
 
 
 def fact_lines(
@@ -262,18 +252,3 @@ def _source(fact: RecalledFact, speakers: Speakers) -> str:
 def _source_line(who: str, at: datetime | None) -> str:
     name = who if len(who) <= LONGEST_NAME else f"{who[: LONGEST_NAME - 1]}…"
     return " ".join(filter(None, [name, f"{at:%Y-%m-%d}" if at else ""]))
-
-
-def parts_lines(found: Recollection) -> RenderableType:
-    """How each fact came to its place: the parts of its score, in the order in which they were made."""
-    rows = []
-    for n, fact in enumerate(found.facts, 1):
-        parts = ", ".join(f"{name} {_part(fact, name)}" for name in PARTS if name in fact.parts)
-        rows.append((str(n), f"score {fact.score:.2f}: {parts}", short_id(fact.id)))
-    return three_columns("How they came to their places", rows, FORMULA)
-
-
-def _part(fact: RecalledFact, name: str) -> str:
-    """One part as it is read: counts as counts, sums of ranks with the digits that tell them apart."""
-    digits = {"place": 0, "hops": 0, "fused": 4}.get(name, 2)
-    return f"{fact.parts[name]:.{digits}f}"

@@ -14,14 +14,13 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from slowwave.common.errors import MissingDependency, MissingKey, SlowwaveError, UnknownName, UnusableInput
 from slowwave.common.settings import DEFAULT_MODEL, LanguageSettings
 
-from .agents import AGENTS, Agent
+from .agents import AGENTS
 from .secrets import without_secrets
 
 # In place of the Messages API: the message of a batch, or no answer if only the request is needed.
@@ -185,19 +184,12 @@ def _opening_error(choice: Choice, error: Exception) -> SlowwaveError:
     return UnusableInput(f"{choice} cannot be opened: {text}", WITHOUT_KEY)
 
 
-# Who on this machine could read: agents that are logged in, Ollama, keys; what each costs, and what is missing.
+# Who on this machine could read: agents that are installed, Ollama, keys; what each costs, and what is missing.
 
 
 QUOTES = "quotes"
 KEPT = "nobody: words are kept as they were said, and can be read later"
 _WAIT_S = 0.3
-_CREDENTIALS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
-    "claude-code": ("CLAUDE_CONFIG_DIR", ".claude", (".credentials.json",)),
-    "codex": ("CODEX_HOME", ".codex", ("auth.json",)),
-    "gemini-cli": ("GEMINI_CLI_HOME", ".gemini", ("oauth_creds.json",)),
-}
-"""By agent: the variable that names its folder, its folder at home, and the files in which a login is."""
-_TOKENS = {"claude-code": "CLAUDE_CODE_OAUTH_TOKEN"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,34 +202,17 @@ class Reader:
     missing: str = ""
 
 
-def find_readers(environ: Mapping[str, str] = os.environ, home: Path | None = None) -> list[Reader]:
+def find_readers(environ: Mapping[str, str] = os.environ) -> list[Reader]:
     """All readers of this machine, those that are ready first. No model is called, and no key is looked at."""
-    place = home or Path.home()
-    found = [*_agents(environ, place), *_local(environ), *_keys(environ)]
+    found = [*_agents(environ), *_local(environ), *_keys(environ)]
     return sorted(found, key=lambda reader: bool(reader.missing))
 
 
-def _agents(environ: Mapping[str, str], home: Path) -> Iterator[Reader]:
+def _agents(environ: Mapping[str, str]) -> Iterator[Reader]:
     for agent in AGENTS.values():
         if shutil.which(agent.program, path=environ.get("PATH")):
-            missing = "" if _is_logged_in(agent, environ, home) else f"not logged in: {agent.login}"
             cost = "counts against the limits of your subscription; some fifty messages a call"
-            yield Reader(agent.provider, agent.label, cost, missing)
-
-
-def _is_logged_in(agent: Agent, environ: Mapping[str, str], home: Path) -> bool:
-    variable, folder, files = _CREDENTIALS[agent.provider]
-    own = Path(environ[variable]) if environ.get(variable) else home / folder
-    if environ.get(_TOKENS.get(agent.provider, "")) or any((own / name).is_file() for name in files):
-        return True
-    return agent.provider == "claude-code" and _has_account(home / ".claude.json")  # macOS keeps the login elsewhere
-
-
-def _has_account(path: Path) -> bool:
-    try:
-        return bool(json.loads(path.read_text(encoding="utf-8")).get("oauthAccount"))
-    except (OSError, ValueError, AttributeError):
-        return False
+            yield Reader(agent.provider, agent.label, cost)
 
 
 def _local(environ: Mapping[str, str]) -> Iterator[Reader]:

@@ -125,13 +125,10 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def install(machine: Path, program: str, login: str = "") -> None:
+def install(machine: Path, program: str) -> None:
     path = machine / "bin" / program
     path.write_text("#!/bin/sh\nexit 1\n")
     path.chmod(0o755)
-    if login:
-        (machine / "home" / login).parent.mkdir()
-        (machine / "home" / login).write_text("{}")
 
 
 def shown() -> dict[str, str]:
@@ -140,14 +137,12 @@ def shown() -> dict[str, str]:
 
 def test_what_could_read_is_found_with_what_is_missing(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown() == {}
-    install(machine, "claude", ".claude/.credentials.json")
-    install(machine, "codex")
+    install(machine, "claude")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")
     found = shown()
     assert found["claude-code"] == found[DEFAULT_MODEL] == ""
-    assert found["codex"] == "not logged in: codex login"
     assert found["ollama/MODEL"] == "it does not answer: ollama serve"
     assert found["openai/MODEL"] == "--model openai/MODEL"
     assert list(found)[:2] == ["claude-code", DEFAULT_MODEL]  # what is ready comes first
