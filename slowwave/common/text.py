@@ -38,19 +38,9 @@ _ABBREVIATION = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"(?<![\w.,:])\d{1,2}\.$")
-_ORDINAL = re.compile(
-    r"\b(?:(?<!\bI\s)am|vom|zum|zur|bis|ab|seit|den|der|dem|des|die|das|im|beim|jede[mnrs]?|(?:mein|dein|sein|ihr|unser)e?[mnrs]?)"
-    r"\s\d{1,2}\.$",
-    re.IGNORECASE,
-)
 _GERMAN_MONTH = re.compile(
-    r"(?:Jan(?:uar|\.)|Jänner|Feb(?:ruar|\.)|März|Mai|Juni|Juli|Okt(?:ober|\.)|Dez(?:ember|\.))(?!\w)"
+    r"(?:Jan(?:uar|\.)|Jänner|Feb(?:ruar|\.)|März|April|Mai|Juni|Juli|August|September|Okt(?:ober|\.)|November|Dez(?:ember|\.))(?!\w)"
 )
-_BEGINS = re.compile(
-    r"(?:I|We|You|He|She|It|They|My|Our|Your|His|Her|Their|The|This|That|There|Then|And|But|So|In|On|At|Ich|Wir|Du|Er|Sie|Es|Das|Die"
-    r"|Der|Den|Dann|Danach|Da|Und|Aber|Mein|Meine|Unser|Unsere|Heute|Gestern|Seit|Am|Im)\b"
-)
-"""The first word of many sentences, which is no noun after an ordinal."""
 FORGOTTEN = "[forgotten]"
 """The text in the place of a forgotten one."""
 MAX_NAME_BYTES = 512
@@ -142,13 +132,6 @@ def cut_long(text: str, limit: int) -> str:
     return text[:line_end] if line_end > limit // 2 else text[:limit]
 
 
-def _is_ordinal(before: str, after: str) -> bool:
-    """Whether the point belongs to a German ordinal: "am 3. Oktober", "zum 50. Geburtstag"; "I am 50. Anna" is two."""
-    if not _NUMBER.search(before) or _BEGINS.match(after):
-        return False
-    return bool(_GERMAN_MONTH.match(after) or _ORDINAL.search(before))
-
-
 def sentences(text: str) -> list[str]:
     """The sentences of a text in order, without splitting after common abbreviations."""
     parts: list[str] = []
@@ -156,7 +139,7 @@ def sentences(text: str) -> list[str]:
         piece = _SPACE.sub(" ", piece or "").strip()
         if not piece:
             continue
-        if parts and (_ABBREVIATION.search(parts[-1]) or _is_ordinal(parts[-1], piece)):
+        if parts and (_ABBREVIATION.search(parts[-1]) or (_NUMBER.search(parts[-1]) and _GERMAN_MONTH.match(piece))):
             parts[-1] = f"{parts[-1]} {piece}"
         else:
             parts.append(piece)

@@ -33,7 +33,6 @@ SPANS = [
     ("What did they do at the weekend?", SUNDAY, "2024-11-23", "2024-11-25"),
     ("What will she do on Monday?", NOW, "2024-11-25", "2024-11-26"),
     # of a day in a week the week, of a distance what lies beyond
-    ("What did she do on Monday last week?", NOW, "2024-11-11", "2024-11-18"),
     ("What did she do two days after May 3, 2023?", NOW, "2023-05-04", ""),
     # ranges, whole
     ("What happened between March and May 2023?", NOW, "2023-03-01", "2023-06-01"),
@@ -80,10 +79,8 @@ def test_without_a_year_it_is_of_any_year(question: str, period: Period) -> None
 @pytest.mark.parametrize(
     "question",
     [
-        "Who lives at 10 May Road?",
         "May I ask what Anna said?",
         "He may march, but where?",
-        "What did she learn in the last year of school?",
         "What did she finish in two weeks?",
         "What has she done until today?",
         "What did she do on 31 February 2023?",

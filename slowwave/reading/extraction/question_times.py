@@ -11,28 +11,19 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from slowwave.common.lexicon.statement_words import FUNCTION_WORDS, in_english
+from slowwave.common.lexicon.statement_words import in_english
 from slowwave.common.timestamps import MONTH_NAMES
 
 from .date_words import Stretch, Tense, count_of, meaning_of, shift
-from .dates import COUNT, FEAST, HINT, MONTH, SEASON, UNIT, YEAR
+from .dates import COUNT, FEAST, HINT, MONTH, SEASON, UNIT
 
 _READ = 1000  # characters of a question that are searched for a time
 _UNCAPPED = re.compile(
     r"\b(?:in|since|during|before|after|until|till|by|last|next|this|early|mid|late|of|and|or|between|from|to)\s+"
     r"(?:may|march)\b|\b(?:may|march)(?=,?\s+(?:of\s+)?(?:19|20)\d\d)"
 )
-# Words after an apparent time that show another meaning: "May Road", "2019 dollars", "Monday last week".
-_OTHER = re.compile(
-    r"\s+(?:[A-Z]\w+\s+)?(?:Road|Rd|Street|St|Avenue|Ave|Lane|Drive|Square|Place|Gardens)\b"
-    r"|\s+(?:met(?:er|re)s?|k?m|kilomet(?:er|re)s|miles?|dollars?|euros?|pounds?|people|percent|steps|points|pages|words)\b"
-    r"|,?\s+(?:of\s+)?(?:the\s+)?(?i:(?:last|past|this|next)\s+week|week\s)"
-)
 _LISTED = re.compile(rf"(?:,|\s+(?:or|and))\s+(?:in\s+)?{MONTH}")
-_OF_MONTH = re.compile(rf"(?:(?i:in|on|from|of)\s+)?{MONTH}")
-_FOR_MONTH = re.compile(rf"(?i:for)\s+(?:the\s+)?{MONTH}")
-_NEXT_WORD = re.compile(r"['’]s\b|\s+(\w+)")
-_NOT_NAMING = FUNCTION_WORDS | {"besides", "apart", "regarding", "concerning", "except", "instead"}
+"""A further month: "in March or April" is not one stretch."""
 _LEAD = re.compile(
     r"(?:(?P<since>(?:ever )?since|starting(?: on| from| in)?)|(?P<after>after|following|later than)"
     r"|(?P<before>before|prior to|earlier than)|(?P<until>(?:up )?until|till|up to|by|no later than)"
@@ -73,7 +64,7 @@ def time_in(question: str, now: datetime) -> NamedTime | None:
     tense: Tense = "past" if _WAS.search(question) else "future" if _AHEAD.search(question) else "unknown"
     text = _UNCAPPED.sub(lambda found: found[0].replace("may", "May").replace("march", "March"), question)
     for found in HINT.finditer(text):
-        if _is_of_something_else(text, *found.span()):
+        if _LISTED.match(text, found.end()):
             continue
         words = question[found.start() : found.end()].strip(" ,")
         with suppress(ValueError, OverflowError):  # no such day, or one before the first year
@@ -81,22 +72,6 @@ def time_in(question: str, now: datetime) -> NamedTime | None:
                 owner = re.match(r"['’]s\b", question[found.end() :])
                 return replace(named, words=words + owner[0]) if owner else named
     return None
-
-
-def _is_of_something_else(text: str, start: int, end: int) -> bool:
-    """Whether the apparent time is part of an address, a count or the name of a thing: "the Monday meeting"."""
-    words, rest = text[start:end].lower(), text[end:]
-    if _OTHER.match(rest) or (re.match(r"\s+of\b", rest) and re.search(r"\b(?:last|past|next)\b", words)):
-        return True
-    if _OF_MONTH.fullmatch(text[start:end]) and (re.match(rf"['’]s\b(?!\s+{YEAR})", rest) or _LISTED.match(rest)):
-        return True  # "in June's garden": somebody's; "in March or April": not one stretch
-    if _FOR_MONTH.fullmatch(text[start:end]) and not _AHEAD.search(text):
-        return True  # "a book for April"
-    following, lead = _NEXT_WORD.match(rest), _LEAD.match(words)
-    if following is None or lead is None or lead["at"] or lead["within"]:
-        return False
-    is_bare = not _OF_ONE_YEAR.search(words) and not re.search(r"\d", words)
-    return following[1] is None or (is_bare and following[1].lower() not in _NOT_NAMING)
 
 
 def _named(words: str, day: datetime, tense: Tense) -> NamedTime | None:
