@@ -19,7 +19,6 @@ from slowwave.common.lexicon.statement_words import (
     FUNCTION_WORDS,
     MONTHS,
     NUMBER_WORDS,
-    PERSONS,
     POLARITY,
     RELATIVE_TIME,
     TIME_WORDS,
@@ -29,7 +28,7 @@ from slowwave.common.lexicon.statement_words import (
 from slowwave.common.validity import AXIOM, entrenchment_rank
 from slowwave.common.words import without_ending
 
-# Readers of marks: negations, amounts, times, persons, names, owners, words (§6.2 G1, G2). A reader takes a series of
+# Readers of marks: negations, amounts, times, names, words (§6.2 G1, G2). A reader takes a series of
 # texts (from `straight`) and gives a list of marks per text; equal marks have one spelling. Grammar is not read: two
 # sentences of one meaning in other words, or in another order, wait for a model (decision 11).
 
@@ -61,7 +60,6 @@ _IDENTIFIER = (
 _CALENDAR = r"\b(?i:" + "|".join(sorted({*MONTHS, *WEEKDAYS}, key=len, reverse=True)) + r")\b"
 _TIME = r"\b(?:" + "|".join(TIME_WORDS) + r")\b"
 _NAME = r"\b\p{Lu}(?:[\p{L}\p{N}&]|['-][\p{L}\p{N}])*"
-_OWNER = r"[\p{L}\p{N}-]+'s\b|\p{L}+s'"
 _NAMED_POLARITY = {name: re.compile(pattern) for name, pattern in POLARITY.items()}
 _SPLIT_AMOUNT = re.compile(rf"(.*?[\d%]|{_ANY_NUMBER_WORD})[\s-]?({_ANY_UNIT}|[%€$£])?", re.DOTALL)
 
@@ -151,11 +149,6 @@ def read_amounts(texts: pl.Series) -> pl.Series:
     )
 
 
-def read_persons(texts: pl.Series) -> pl.Series:
-    """Who is meant by the pronouns of each text, each once."""
-    return _marks(texts, WORD, lambda found: PERSONS.get(found.lower())).list.eval(pl.element().unique().sort())
-
-
 def read_times(texts: pl.Series) -> pl.Series:
     """Months, weekdays and words of time, sorted."""
     return _together(_marks(texts, _CALENDAR, _calendar_name), _marks(texts.str.to_lowercase(), _TIME, str))
@@ -165,13 +158,6 @@ def read_names(texts: pl.Series) -> pl.Series:
     """Structs of `names`, the capitalised words of each text, and `words`, all of them."""
     words = _marks(texts, WORD, lambda found: without_ending(_bare(found), 4))
     return pl.DataFrame({"names": _marks(texts, _NAME, _name), "words": words}).to_struct()
-
-
-def read_owners(texts: pl.Series) -> pl.Series:
-    """Owners in a text ("Ana's"), sorted."""
-    return _marks(texts, _OWNER, lambda found: None if _bare(found) in FUNCTION_WORDS else _bare(found)).list.eval(
-        pl.element().sort()
-    )
 
 
 def read_questions(texts: pl.Series) -> pl.Series:
@@ -231,9 +217,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard("polarity", read_polarities),
     Guard("quantity", read_amounts),
     Guard("time", read_times),
-    Guard("person", read_persons),
     Guard("name", read_names, _names_known),
-    Guard("owner", read_owners),
     Guard("question", read_questions),
     Guard("word", read_words),
 )
