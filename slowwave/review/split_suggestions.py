@@ -88,7 +88,7 @@ def _distinct(labels: Sequence[str]) -> list[str]:
 NOISE = -1
 LARGEST = 5000
 LARGE_ENTITY = 200  # observations beyond which HDBSCAN finds the topics (decision 35)
-"""Density is measured between that many observations at most, eight seconds; the others join the nearest topic."""
+"""Density is measured between that many observations at most, eight seconds; the others wait for the next split."""
 DENSE = 5
 """Fewer observations that are near each other are no topic of an entity that has hundreds."""
 _DIGITS = 6  # a cosine of float32 is known no better
@@ -147,8 +147,8 @@ def _by_density(vectors: Vectors, settings: SplitSettings) -> Labels:
     labels = np.full(len(points), NOISE, np.int64)
     if len(seen) > least:
         finder = HDBSCAN(min_cluster_size=least, min_samples=1, metric="euclidean", core_dist_n_jobs=1)
-        found = finder.fit_predict(points[seen].astype(np.float64))
-        labels = _cohesive(distinct, _spread(points, seen, found, settings), settings)
+        labels[seen] = finder.fit_predict(points[seen].astype(np.float64))
+        labels = _cohesive(distinct, labels, settings)
     heaps = np.flatnonzero((labels == NOISE) & (times >= least))
     labels[heaps] = labels.max() + 1 + np.arange(len(heaps))
     return np.asarray(labels[which], np.int64)
@@ -167,19 +167,6 @@ def _cohesive(vectors: Vectors, labels: Labels, settings: SplitSettings) -> Labe
 def _unit(rows: Vectors) -> Vectors:
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.where(lengths > 0, lengths, 1.0), np.float32)
-
-
-def _spread(points: Vectors, seen: Labels, found: Labels, settings: SplitSettings) -> Labels:
-    """The topic of every point: of those that were not measured, the one with the nearest middle, within the cut."""
-    labels = np.full(len(points), NOISE, np.int64)
-    labels[seen] = found
-    rest = np.setdiff1d(np.arange(len(points)), seen)
-    if len(rest) and found.max(initial=NOISE) >= 0:
-        middles = [points[seen[found == topic]].mean(axis=0) for topic in range(found.max() + 1)]
-        cosines = points[rest] @ _unit(np.stack(middles)).T
-        is_near = cosines.max(axis=1) >= 1.0 - settings.cut_distance
-        labels[rest] = np.where(is_near, cosines.argmax(axis=1), NOISE)
-    return labels
 
 
 def _is_degenerate(labels: Labels) -> bool:
