@@ -10,16 +10,13 @@ from typing import Any
 import polars as pl
 import pytest
 from conftest import EPOCH
-from rich.console import Console
 from stores import Row, remembered
 from stores import fact as plain_fact
 from talk import NOW
 
-from apps.recall_commands import parts_lines
 from recall.facts import entities_of_last, episodes_of, last_episodes
 from slowwave.common.errors import UnknownName, UnusableInput
 from slowwave.common.settings import RecallSettings
-from slowwave.common.types import Recollection
 from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
 from tasks.ingest.candidate_rows import episode_links
@@ -181,10 +178,6 @@ def test_the_parts_of_a_score_make_the_score_by_the_formula_that_is_shown(
         for factor in ("limbic", "episode", "diversity"):
             score *= part.get(factor, 1.0)
         assert fact.score == pytest.approx(score, abs=1e-5)
-    shown = Console(width=300)
-    with shown.capture() as captured:
-        shown.print(parts_lines(Recollection("q", found)))
-    assert "overlap) / fourth root of its place" in captured.get()
 
 
 # What may be
