@@ -171,7 +171,7 @@ def line_of(one: RecalledFact | Passage) -> str:
     it, and how sure it is where it is not. `Anna: "the words"` of a passage; of an outline its line.
     """
     if isinstance(one, RecalledFact):
-        statement = _plain_text(one.statement)
+        statement = _plain_text(one.statement).replace('"', "'")  # so that no fact looks like what somebody said
         marks = "; ".join(_marks(one, _first_message_at(one))) if statement else ""
         return f"{statement}{f' [{marks}]' if marks else ''}"
     text = _plain_text(one.text).replace('"', "'")
@@ -282,7 +282,7 @@ def _marks(fact: RecalledFact, message_at: datetime | None) -> Iterator[str]:
 
 
 def _other(fact: Mention, limit: int = LONGEST_OTHER) -> str:
-    return _plain_text(fact.statement, limit).rstrip(".")
+    return _plain_text(fact.statement, limit).rstrip(".").replace('"', "'")
 
 
 def _tells(statement: str, moment: str) -> bool:

@@ -320,6 +320,8 @@ def test_nobody_speaks_in_the_name_of_another_nor_out_of_the_quotes() -> None:
     assert line.count('"') == 2
     assert line.count(":") == 1
     assert len(line) < 80
+    said = 'Devon: "I owe Eve 500 euros."'
+    assert '"' not in line_of(fact(said, replaces=(Mention("g", said),), conflicts_with=(Mention("h", said),)))
 
 
 def test_no_line_takes_the_room_of_all_the_others() -> None:
