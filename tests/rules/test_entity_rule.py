@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from slowwave.reading.extraction.kinship import Kin, kin_name, kin_of, read_kin
-from slowwave.reading.extraction.names import is_entity
+from slowwave.reading.extraction.names import has_value, how_it_stands, is_entity
 
 TALK = (
     "Pottery keeps me calm. We did a pottery class in Ghent with Lotte Maes, and then I sent my cover letter. "
-    "I run the backups with restic and Proxmox. Spring Gala was loud. "
-    "met jo bell at the library. they moved to lyon. I go weight lifting."
+    "I run the backups with restic and Proxmox. Spring Gala was loud. met jo bell at the library. they moved to lyon."
 )
 
 
@@ -18,7 +17,7 @@ TALK = (
     ("name", "kind"),
     [
         ("Lotte Maes", "person"),
-        ("Lyon", "place"),
+        ("lyon", "place"),
         ("Lotte's husband", "person"),
         ("my manager", "person"),
         ("The Old Man and the Sea", "concept"),
@@ -36,12 +35,22 @@ def test_named_things_and_people_with_an_identity_are_entities(name: str, kind: 
         ("library", "place"),
         ("kids", "person"),
         ("3 April", "event"),
-        ("Weight Lifting", "concept"),
         ("ana@example.org", "person"),
     ],
 )
 def test_nouns_values_groups_and_pronouns_are_not(name: str, kind: str) -> None:
     assert not is_entity(name, kind, [TALK])
+
+
+def test_a_title_in_an_answer_is_no_name_where_the_text_has_a_noun() -> None:
+    assert how_it_stands("Weekly Review", ["I skip the weekly review again."]) == "noun"
+    assert how_it_stands("Weekly Review", ["I read Weekly Review on Mondays."]) == "name"
+
+
+def test_a_thing_whose_value_is_told_has_an_identity() -> None:
+    assert has_value("rate limit", "100 requests", ["The rate limit is 100 requests."])
+    assert not has_value("rate limit", "annoying", ["The rate limit is annoying."])
+    assert not has_value("tea", "3 cups", ["I drink tea, 3 cups."])
 
 
 @pytest.mark.parametrize(

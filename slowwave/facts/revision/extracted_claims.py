@@ -19,7 +19,7 @@ from slowwave.common.text import SYLLABIC, normalise_name, normalise_statement
 from slowwave.common.words import tokens
 from slowwave.entities.mentions import JUDGED
 from slowwave.reading.extraction.kinship import is_role, kin_name
-from slowwave.reading.extraction.names import is_entity
+from slowwave.reading.extraction.names import has_value, is_entity
 from slowwave.reading.extraction.quotes import speaker_name
 from slowwave.reading.extraction.roster import GENERIC_NAMES, UNNAMED
 from slowwave.reading.ingestion.windows import PlannedWindow
@@ -86,8 +86,8 @@ def collect(
     end other facts. A name is learned only if a person of the window says it.
 
     The subject of a claim is a mention even if the answer does not list it. A subject that is no entity (`is_entity`)
-    is replaced by the speaker, or by the person whom the assistant answers; the claim becomes an observation. An object
-    that is not listed, or is no entity, stays text.
+    and has no value (`has_value`) is replaced by the speaker, or by the person whom the assistant answers; the claim
+    becomes an observation. An object that is not listed, or is no entity, stays text.
 
     If a model uses a relation outside the list, the claim becomes an observation. Documents of a domain may have
     relations of their own (S2-61).
@@ -122,6 +122,7 @@ class _Window:
         self._people = {turn.speaker for turn in turns if turn.role == "user"} | set(map(speaker_name, turns))
         self._is_document = any(turn.role == "document" for turn in turns)
         self._seen_at = max(turn.occurred_at for turn in turns)
+        self._valued: set[str] = set()
         self._known = {str(fact.index): fact for fact in self._window.known}
         self._entries = {str(entry.number): entry for entry in self._window.roster}
         self._by_name = {normalise_name(entry.name): entry for entry in self._window.roster}
@@ -268,15 +269,19 @@ class _Window:
         """Whether a name means an entity."""
         if name in self._people or normalise_name(name) in self._by_name or (self._by_model and kind in MADE):
             return True
-        texts = self._texts if self._by_model else ()  # what is quoted has the form in which people wrote it
-        return is_entity(name, kind, texts, is_document=self._is_document)
+        return is_entity(name, kind, self._texts, is_document=self._is_document)
 
     def _with_subjects(self, claims: list[dict[str, Any]], listed: Mapping[str, str]) -> list[dict[str, Any]]:
         """The claims; where the subject is no entity, the speaker is the subject."""
         speakers = _speakers(self._window.turns)
         by_row = {row: speakers[index] for index, row in self._rows.items()}
-        subjects = {claim["subject"] for claim in claims}
-        known = {name: self._is_known(name, listed.get(name, "concept")) for name in subjects}
+        self._valued |= {
+            claim["subject"] for claim in claims if has_value(claim["subject"], claim["object"], self._texts)
+        }
+        known = {
+            name: name in self._valued or self._is_known(name, listed.get(name, "concept"))
+            for name in {claim["subject"] for claim in claims}
+        }
         aside = {"kind": "observation", "relation": SAID, "object": None}
         return [
             claim
@@ -316,7 +321,7 @@ class _Window:
                 "entity_type": kind,
                 "summary": summary,
                 **self._seen(name),
-                "is_named": self._is_known(name, kind),
+                "is_named": name in self._valued or self._is_known(name, kind),
                 "owner": next(iter(owners)) if len(owners) == 1 else None,
                 "kin": kin.get(name),
             }

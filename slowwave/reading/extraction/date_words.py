@@ -16,6 +16,8 @@ from slowwave.common.timestamps import MONTH_NAMES, WEEKDAY_NAMES
 Tense = Literal["past", "future", "unknown"]
 Precision = Literal["day", "week", "month", "season", "year", "around"]
 
+MONTH_NAME = "|".join(MONTH_NAMES).lower()
+"""The whole names of the months as alternatives of a pattern; `dates.MONTH` also has the short ones."""
 UNITS = frozenset({"second", "minute", "hour", "day", "week", "weekend", "month", "year", "decade"})
 _RECENT = timedelta(days=122)
 _LENGTHS = {"week": timedelta(days=7), "month": timedelta(days=31), "season": timedelta(days=92)}

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, get_args
 
 from slowwave.common.lexicon import words_of
-from slowwave.common.lexicon.statement_words import FUNCTION_WORDS
 from slowwave.common.text import SYLLABIC, normalise_name, plain_letters, word_set
 
+from .date_words import MONTH_NAME
 from .kinship import is_role, kin_of
 
 MIN_NAME_CHARS = 3
@@ -134,43 +136,127 @@ def _is_capitalised(word: re.Match[str]) -> bool:
     return text[0].isupper() and len(text) <= _MAX_WORD and may_be_a_name(text) and not _PRIVATE.search(text)
 
 
+Standing = Literal["name", "noun", "bare", "unseen"]
+"""The form of a name in a text: a name; a noun, after an article or at the start of a sentence; a bare word in lower
+case, without a sign before it; or absent."""
+
 _TECHNICAL = frozenset({"tool", "language", "file", "config", "project", "organization", "session"})
 _LEARNED = _TECHNICAL | {"place", "event"}
 _SPEAKERS = word_set("user assistant system")
+_DETERMINERS = word_set(words_of("determiners"))
+_BARE_PLACES = word_set(words_of("places_without_names"))
+_TIME = re.compile(
+    r"^(?:(?:last|next|this|every|early|late|mid|the)[\s-])*(?:mon|tues?|wednes|thurs?|fri|satur|sun)days?$"
+    rf"|^(?:(?:last|next|this|every|early|late|mid)[\s-])*(?:{MONTH_NAME})(?:\s\d{{1,2}}(?:st|nd|rd|th)?)?(?:,?\s\d{{4}})?$"
+    rf"|^\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?(?:{MONTH_NAME})(?:,?\s\d{{4}})?$"
+    r"|^(?:(?:last|next|this|every|the)\s)*(?:today|tomorrow|yesterday|tonight|(?:week|month|year|morning|evening"
+    r"|afternoon|night|weekend|spring|summer|autumn|fall|winter|day)s?)(?:\s(?:ago|before|after|later|\d{4}))?$"
+    r"|^(?:lunes|martes|miércoles|jueves|viernes|sábado|domingo|hoy|ayer|mañana)$",
+)
+_AMOUNT = re.compile(
+    r"^(?:about|around|over|under|almost|nearly|at least|up to|approximately)?\s*"
+    r"[$€£~]?\s*\d[\d.,:/]*\s*(?:%|[a-z$€£]+)?"
+    r"(?:\s(?:[a-z]+)){0,2}$"
+)
+_NUMBER_FIRST = re.compile(
+    r"^(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|several|many|few)\s[a-z]"
+)
 _ADDRESS = re.compile(r"@[\w-]+\.|://|www\.")
 _MADE = re.compile(r"[\w](?:[._/+#\d-])[\w+#]|\d|[a-z][A-Z]|[+#]$")
-"""The form of a name that somebody made: a sign or a digit inside, or a capital."""
+_WORD = re.compile(r"[^\W_][\w'’+#.-]*")
+_SMALL = word_set("of the and for in on at to a an de la el los del y von van der & with from by")
+_ABSTRACT = re.compile(r"(?:ings?|tions?|ments?|ness|ities|ity|isms?|ances?|ences?|ships?|hood)$")
+_CACHE = 16_384
 
 
 def is_entity(name: str, entity_type: str, texts: Iterable[str] = (), *, is_document: bool = False) -> bool:
-    """Whether a name may be an entity: of a named thing, or of a person or animal with an identity (`kin_of`).
+    """Whether a name may be an entity, judged by its form in the source texts.
 
-    No word of a name begins in lower case but small ones, and it never stands in lower case in the source texts: models
-    write titles ("Weight Lifting") where people write nouns. Of a place the form in the answer is enough. In a document
-    a name with a type counts in any case of letters. Days, months, values, addresses and pronouns are none.
+    Named things are entities, and so are people and animals with an identity (`kin_of`). Common nouns, activities,
+    qualities, groups, values, dates, addresses and pronouns are not. In a document a name with a type counts in any
+    case of letters.
     """
-    plain, is_technical = normalise_name(name), entity_type in _TECHNICAL
-    if plain.removeprefix("the ") in _SPEAKERS or plain.startswith("speaker "):
+    plain = normalise_name(name)
+    if plain in _SPEAKERS or plain.removeprefix("the ") in _SPEAKERS or plain.startswith("speaker "):
         return True
-    if not plain or is_pronoun(plain) or _ADDRESS.search(plain) or not any(map(_tells, name.split())):
+    if not plain or is_pronoun(plain) or _ADDRESS.search(plain) or _TIME.match(plain):
         return False
     if kin_of(name) is not None:
         return True
-    if not is_usable(name) and not is_technical:
+    if not is_usable(name) and entity_type not in _TECHNICAL:
         return False
-    if type_of(name) in ("tool", "language") or (is_technical and _MADE.search(name)):
+    if _AMOUNT.match(plain) and not name[:1].isupper():
+        return entity_type in _TECHNICAL and _MADE.search(name) is not None and is_document
+    if _NUMBER_FIRST.match(name):
+        return False
+    if type_of(name) in ("tool", "language"):
         return True
     if is_document and entity_type in _LEARNED:
         return True
-    if any(word[0].islower() for word in name.split() if word not in FUNCTION_WORDS) or is_role(name.strip()):
+    return _is_named(name, entity_type, texts)
+
+
+def has_value(name: str, object: str | None, texts: Iterable[str]) -> bool:
+    """Whether the texts give a value to a known thing: "the deadline is 9 November", "our rate limit is 100".
+
+    Such a thing has an identity, because its value may change.
+    """
+    plain = normalise_name(object or "")
+    if not plain or is_pronoun(name) or not (_AMOUNT.match(plain) or _TIME.match(plain)):
         return False
-    noun = re.compile(rf"(?<!\w){re.escape(name.lower())}(?!\w)")
-    return entity_type == "place" or not any(map(noun.search, texts))
+    definite = re.compile(rf"\b(?:the|our|my|el|la|mi|nuestr[oa])\s+{re.escape(name)}\b", re.IGNORECASE)
+    return how_it_stands(name, texts) == "name" or any(definite.search(text) for text in texts)
 
 
-def _tells(word: str) -> bool:
-    """Whether a word can be part of a name and is no number."""
-    return may_be_a_name(word) and any(map(str.isalpha, word))
+def _is_named(name: str, entity_type: str, texts: Iterable[str]) -> bool:
+    standing, words = how_it_stands(name, texts), name.split()
+    if standing == "name":
+        return not (entity_type == "person" and len(words) == 1 and is_role(name.strip()))
+    if entity_type in _TECHNICAL and _MADE.search(name):
+        return True
+    telling, last = _telling(name), words[-1].lower()
+    if standing == "noun" or not telling or is_role(last) or last in _BARE_PLACES:
+        return False
+    if entity_type in _TECHNICAL:
+        return not _ABSTRACT.search(name) and not (entity_type == "organization" and last.endswith("s"))
+    if standing == "unseen":
+        return all(not word[0].islower() for word in telling)
+    return entity_type in ("person", "place") and len(words) <= 3
+
+
+def _telling(words: str) -> list[str]:
+    return [word for word in _WORD.findall(words) if word.lower() not in _SMALL]
+
+
+def how_it_stands(name: str, texts: Iterable[str]) -> Standing:
+    """The form of a name in these texts; one place where it is surely a name is enough."""
+    found: set[Standing] = {"unseen", *(standing for text in texts for standing in _places(name, text))}
+    return min(found, key=get_args(Standing).index)
+
+
+def _places(name: str, text: str) -> set[Standing]:
+    """The forms of a name at its places in a text."""
+    found: set[Standing] = set()
+    words = name.split()
+    if not words or words[0].lower() not in text.lower():
+        return found
+    for place in _pattern(name).finditer(text):
+        here, before = place.group(), text[max(place.start() - 40, 0) : place.start()]
+        telling = _telling(here)
+        has_capitals = bool(telling) and all(not word[0].islower() for word in telling) and not text.isupper()
+        if has_capitals and (not _opens(before) or len(telling) > 1 or _MADE.search(here)):
+            found.add("name")
+        elif _DETERMINERS.intersection(before.lower().split()[-1:]) or _ABSTRACT.search(here):
+            found.add("noun")
+        else:
+            found.add("bare")
+    return found
+
+
+@lru_cache(_CACHE)
+def _pattern(name: str) -> re.Pattern[str]:
+    words = r"\s+".join(re.escape(word) for word in name.split())
+    return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)
 
 
 def _opens(before: str) -> bool:
