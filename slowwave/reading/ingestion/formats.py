@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 import orjson
+from charset_normalizer import from_bytes
 
 from slowwave.common import text
 
@@ -46,6 +47,8 @@ _CONTROL_BYTES = bytes({*range(32), 127} - {*b"\t\n\r\f\x1b"})
 _MOST_CONTROL = 0.02
 # Bytes of other encodings form a character of UTF-8 by chance in less than a sixth of the cases.
 _MOST_DAMAGE = 3
+# Guesses between one-byte Latin alphabets are mere chance, so only other scripts overrule cp1252.
+_OTHER_SCRIPTS = ("cp1251", "koi8_r", "cp932", "euc_jp", "gb18030", "big5", "euc_kr", "cp1253", "cp1255", "cp1256")
 _KEY = re.compile(r'(?<!\\)"(\w+)"\s*:')
 _LENIENT = json.JSONDecoder(strict=False)
 _HEADING = re.compile(r"^#{1,6} +\S", re.MULTILINE)
@@ -116,7 +119,7 @@ def binary_kind(head: bytes) -> str:
 
 
 def encoding_of(head: bytes) -> str:
-    """The codec of a text: by its mark, else UTF-8, else Windows-1252.
+    """The codec of a text: by its mark, else UTF-8, else by its letters.
 
     Text that is mostly valid UTF-8 stays UTF-8; `MIXED` reads the damaged places.
     """
@@ -131,7 +134,12 @@ def encoding_of(head: bytes) -> str:
         kept = head.decode("utf-8", "ignore")
         whole = sum(not character.isascii() for character in kept)
         damaged = len(head) - len(kept.encode())
-    return "utf-8" if whole * _MOST_DAMAGE >= damaged else "cp1252"
+    return "utf-8" if whole * _MOST_DAMAGE >= damaged else _legacy_encoding(head)
+
+
+def _legacy_encoding(head: bytes) -> str:
+    guess = from_bytes(head, cp_isolation=["cp1252", *_OTHER_SCRIPTS]).best()
+    return guess.encoding if guess and guess.encoding in _OTHER_SCRIPTS else "cp1252"
 
 
 def shape_of(head: str, suffix: str) -> Shape:
