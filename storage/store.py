@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from slowwave.common.errors import Fenced, LeaseBusy, NoStoreYet, StoreMismatch, UnknownName
@@ -31,6 +34,40 @@ if TYPE_CHECKING:
     from lancedb.table import Table
 
 log = logging.getLogger("slowwave")
+
+# When commits were made, told so that it never runs against their order, whatever the clocks of the writers did.
+
+
+def in_order(times: pl.Series) -> pl.Series:
+    """The times of commits, given in the order of the commits, so that none is earlier than the one before.
+
+    A clock that jumped shows in times that cannot all be right. As few as possible are taken to be wrong (what is left
+    is a longest series that does not fall); a wrong one becomes the right one before it, or the first right one.
+    """
+    if times.is_sorted():
+        return times
+    backwards = -times.to_physical().to_numpy()[::-1]  # of series of one length that which has the earlier commits
+    right = pl.Series(_longest_rise(backwards)[::-1])
+    return pl.select(pl.when(right).then(times).forward_fill().backward_fill().alias(times.name)).to_series()
+
+
+def _longest_rise(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Marks a longest subsequence that does not fall (patience sorting)."""
+    ends: list[int] = []
+    places: list[int] = []
+    before = np.full(len(numbers), -1)
+    for place, number in enumerate(numbers.tolist()):
+        length = bisect_right(ends, number)
+        before[place] = places[length - 1] if length else -1
+        ends[length : length + 1] = [number]
+        places[length : length + 1] = [place]
+    marked = np.zeros(len(numbers), dtype=bool)
+    place = places[-1]
+    while place >= 0:
+        marked[place] = True
+        place = int(before[place])
+    return marked
+
 
 REQUESTS = 8  # at once, while a namespace is made on object storage
 PINNED = (Role.STATE, Role.HISTORY)
@@ -120,7 +157,7 @@ class Store:
             return self._row.read()
 
     def snapshot(self, *, commit: int | None = None, run: str | None = None, at: datetime | None = None) -> Snapshot:
-        """The newest state, or the state after a commit, after a run, or at a time by the clocks of the writers.
+        """The newest state, or the state after a commit, after a run, or at a time.
 
         Raises `StoreMismatch` for the newest one where the namespace was re-embedded since this store was opened.
         """
@@ -228,7 +265,7 @@ class Store:
         if run is not None:
             match &= pl.col("run_id") == run
         if at is not None:
-            match &= pl.col("at") <= at
+            match &= in_order(rows["at"]) <= at
         found = rows.filter(match)
         if found.is_empty():
             wanted = f"commit {commit}" if commit is not None else f"run {run}" if run is not None else f"{at}"

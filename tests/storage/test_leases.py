@@ -13,12 +13,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 from conftest import EPOCH
+from hypothesis import given
+from hypothesis import strategies as st
 
 from inference.embedding import open_embedder
 from slowwave.common.errors import Fenced, LeaseBusy, Refused, UndoRefused
 from storage.connection import HEAD
 from storage.lease import Clock, HeadRow, Lease, new_owner, with_time
-from storage.store import Store
+from storage.store import Store, in_order
 from storage.undo import undo
 from tasks.runtime.runs import as_run, end_run, existing_run
 
@@ -168,11 +170,21 @@ def number_at(store: Store, hours: float) -> float:
 
 
 class TestTimesOfCommits:
-    def test_a_clock_that_ran_ahead_once_hides_no_later_state(self, new_store: NewStore) -> None:
+    @pytest.mark.parametrize(
+        ("hours", "expected"),
+        [
+            ((0, 1, 2, 1.5, 3), {0: 0, 1.2: 1, 1.7: 1, 2: 3, 2.9: 3, 3: 4}),  # set back for one commit
+            ((0, 1, 9999, 2, 3), {1: 2, 1.5: 2, 2: 3, 3: 4, 9999: 4}),  # ran ahead for one commit
+            ((0, 1, 2, -8760, 3), {0: 0, 1: 1, 2: 3, 3: 4}),  # a year back
+        ],
+    )
+    def test_the_state_at_a_time_is_of_the_order_of_the_commits(
+        self, new_store: NewStore, hours: tuple[float, ...], expected: dict[float, float]
+    ) -> None:
         store = new_store()
-        for number, hour in enumerate((0, 1, 9999, 2, 3)):
+        for number, hour in enumerate(hours):
             put(store, f"r{number}", hour, number)
-        assert [number_at(store, hour) for hour in (0, 1.5, 2, 3, 9999)] == [0, 1, 3, 4, 4]
+        assert {hour: number_at(store, hour) for hour in expected} == expected
 
     def test_what_was_written_later_stands_in_the_way_of_undo_however_early_its_clock_was(
         self, new_store: NewStore
@@ -186,6 +198,22 @@ class TestTimesOfCommits:
             undo(store, "first", "undo-1", EPOCH)
         undo(store, "second", "undo-2", EPOCH)
         assert store.snapshot().frame("facts", columns=["statement"])["statement"].to_list() == ["first"]
+
+    @given(st.lists(st.integers(0, 12), min_size=1, max_size=12))
+    def test_times_in_order_never_fall_and_keep_a_longest_series_that_did_not(self, hours: list[int]) -> None:
+        times = pl.Series("at", [EPOCH + timedelta(hours=hour) for hour in hours])
+        ordered = in_order(times)
+        assert ordered.is_sorted()
+        assert (ordered == times).sum() >= _longest(hours)
+        assert set(ordered) <= set(times)
+
+
+def _longest(numbers: list[int]) -> int:
+    """By trying each as the last one."""
+    best: list[int] = []
+    for place, number in enumerate(numbers):
+        best.append(1 + max((best[i] for i in range(place) if numbers[i] <= number), default=0))
+    return max(best)
 
 
 def test_a_run_whose_machine_is_gone_can_be_declared_ended_and_no_other(new_store: Callable[[], Store]) -> None:
