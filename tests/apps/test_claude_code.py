@@ -206,6 +206,11 @@ def test_no_shell_runs_code_of_the_text_that_a_command_takes(claude: Claude, nam
 # Hooks
 
 
+def test_the_same_words_of_another_day_are_another_line() -> None:
+    seen = [*background.dated(["head", "8 May:", "- Yes.", "9 May:", "- Yes.", "- No."])]
+    assert seen == [("8 May:", "- Yes."), ("9 May:", "- Yes."), ("9 May:", "- No.")]
+
+
 def test_a_session_begins_with_the_block_of_its_project(claude: Claude) -> None:
     for name, text in (("kestrel-board", "- Always use pnpm."), ("other", "- Always use npm.")):
         (claude.work / "blocks").mkdir(parents=True, exist_ok=True)

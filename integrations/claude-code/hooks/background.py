@@ -162,7 +162,7 @@ class Server:
 
     def __init__(self, memory: OpenMemory) -> None:
         self._memory = memory
-        self._shown: dict[str, set[str]] = {}  # the lines that each session has seen, latest session last
+        self._shown: dict[str, set[tuple[str, str]]] = {}  # (day, line) that each session has seen, latest session last
 
     def listen(self, listener: socket.socket, idle_s: float = IDLE_S) -> None:
         """Answer one after another, until it is told to stop or nobody has asked for `idle_s` seconds."""
@@ -191,19 +191,19 @@ class Server:
             return True
         lines = self.answer(request)
         line.sendall(json.dumps({"text": "\n".join(lines)}).encode() + b"\n")
-        self._shown[request["session"]].update(lines)  # not where the hook did not wait for them
+        self._shown[request["session"]].update(dated(lines))  # not where the hook did not wait for them
         return False
 
     def answer(self, request: dict[str, Any]) -> list[str]:
         """What is strongly known about the prompt and not in the session yet; a request with lines says what is."""
         shown = self._shown.pop(request["session"], set())
         if "lines" in request:  # a session begins, or its context was emptied
-            shown = set(request["lines"])
+            shown = set(dated(request["lines"]))
         self._shown[request["session"]] = shown
         for oldest in list(self._shown)[:-MOST_SESSIONS]:
             del self._shown[oldest]
         block = self._known(request.get("prompt", ""), request["project"])
-        new = tuple(line for line in block.lines if f"- {line.text}" not in shown)
+        new = tuple(line for line in block.lines if (f"{line.day}:", f"- {line.text}") not in shown)
         return replace(block, lines=new).text.splitlines()
 
     def _known(self, prompt: str, project: str) -> ContextBlock:
@@ -214,6 +214,16 @@ class Server:
         facts = {one.id: one for answer in answers for one in answer.facts if (one.match or 0.0) >= STRONG}
         passages = {one.text: one for answer in answers for one in answer.passages if (one.match or 0.0) >= STRONG}
         return render_context([*facts.values()], plugin.tokens() // 3, [*passages.values()])
+
+
+def dated(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Each line of a block that tells something, with the line of its day: the same words of another day are new."""
+    day = ""
+    for line in lines:
+        if line.startswith("- "):
+            yield day, line
+        else:
+            day = line
 
 
 def show_readers() -> None:
