@@ -88,8 +88,9 @@ _MADE: Mapping[object, Callable[..., Any]] = {Place: _place, ModelFlags: _model_
 
 def _place_options(given: Mapping[str, Any]) -> str:
     """The options of a command line that named a store or a namespace."""
-    named = {"--store": given.get("store"), "--namespace": given.get("namespace")}
-    return " ".join(f"{option} {shlex.quote(name)}" for option, name in named.items() if name not in (None, "default"))
+    store, namespace = given.get("store"), given.get("namespace")
+    named = {"--store": store, "--namespace": None if namespace == "default" else namespace}
+    return " ".join(f"{option} {shlex.quote(name)}" for option, name in named.items() if name)
 
 
 def command_of(function: Callable[..., Any]) -> Callable[..., None]:

@@ -84,14 +84,17 @@ def show(parts: Iterator[Any], as_json: bool, place: str = "") -> None:
     if as_json:
         print_json(document)
     names_command = False
-    for part in parts:
-        if as_json or part is None:
-            continue
-        terminal = err if isinstance(part, Aside) else out
-        terminal.print(str(part) if isinstance(part, str) else part, markup=False, soft_wrap=isinstance(part, Whole))
-        names_command = names_command or (isinstance(part, str) and "slowwave " in part)
-    if names_command and place:
-        err.print(f"Commands named here need {place} too.", markup=False, soft_wrap=True)
+    try:
+        for part in parts:
+            if as_json or part is None:
+                continue
+            terminal, is_line = err if isinstance(part, Aside) else out, isinstance(part, str)
+            terminal.print(str(part) if is_line else part, markup=False, soft_wrap=isinstance(part, Whole))
+            # a line that tells stored text, as a block does, names no command of ours
+            names_command = names_command or (is_line and "\n" not in part and "slowwave " in part)
+    finally:  # also where the command ends with an exit code
+        if names_command and place:
+            err.print(f"Commands named here need {place} too.", markup=False, soft_wrap=True)
 
 
 def print_json(document: Any) -> None:

@@ -78,7 +78,10 @@ def make_app(
 
     def unknown(request: Request, error: Exception) -> Response:
         status, path = error.status_code if isinstance(error, HTTPException) else 404, request.scope["path"]
-        problem = SlowwaveError(f"There is no {request.method} {path}.", "docs/serve.md lists all addresses.")
+        problem = SlowwaveError(
+            f"There is no {request.method} {path}.",
+            "Begin at /; programs use the command line with --json, Python or MCP.",
+        )
         answer = site.problem(request, problem)
         answer.status_code = status
         answer.headers.update(getattr(error, "headers", None) or {})

@@ -373,6 +373,9 @@ def test_what_else_to_run_is_said_with_the_options_that_find_the_store(
     given = run(*words, "--store", memory_copy)
     assert "Back with: slowwave undo " in given.out
     assert given.err.strip().splitlines()[-1] == f"Commands named here need --store {memory_copy} too."
+    refused = run(*words[:2], "Ada keeps bees.", "Thanks!", "--store", memory_copy)
+    assert refused.code
+    assert refused.err.strip().splitlines()[-1] == given.err.strip().splitlines()[-1]
     monkeypatch.setenv("SLOWWAVE_STORE", str(memory_copy))
     assert "Commands named here" not in run(*words[:2], "Ada drinks mate.").err
 
