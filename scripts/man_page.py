@@ -32,7 +32,7 @@ MEANINGS = {
     "SLOWWAVE_CONFIG": f"The file of settings; default ./{FILE}.",
     "SLOWWAVE_DEBUG": "If set, unexpected errors are shown with their traceback.",
     "SLOWWAVE_MCP_TOKEN": "The token of the MCP server over HTTP, sixteen characters or more.",
-    "SLOWWAVE_SERVE_TOKEN": "The token of the page in the browser and its API, sixteen characters or more.",
+    "SLOWWAVE_SERVE_TOKEN": "The token of the page in the browser, sixteen characters or more.",
     "SLOWWAVE_PERSON": "The name of the person who decides.",
     "SLOWWAVE_DATA": "The folder of the data sets for benchmarks.",
     "SLOWWAVE_PORT": "The port of the Prefect server; default 4200.",
