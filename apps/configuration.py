@@ -27,12 +27,6 @@ if TYPE_CHECKING:
 
 
 PAGE = "See docs/settings.md."
-REMOVED = frozenset({
-    "approval.low_risk", "consolidate.artifacts.ask_model", "ingest.noise.acknowledgements",
-    "ingest.revise.retain_alternatives", "mcp.approvals", "reembed.batch_size", "report.propose_splits",
-    "retention.mode", "split.stop_words",
-})  # fmt: skip
-"""Settings that earlier versions had; the page of decision 46 says of each what to use instead."""
 SHOWN = 60  # characters of a value
 
 
@@ -42,11 +36,6 @@ def plain_error(wrong: ValidationError, origin: str) -> SlowwaveError:
     path, context = [str(part) for part in first["loc"]], first.get("ctx", {})
     if first["type"] == "unknown_setting":
         inside = "".join(f"{part}." for part in path)
-        if (removed := f"{inside}{context['unknown']}") in REMOVED:
-            reason = f"The setting {removed!r} in {origin} was removed: nothing reads it any more."
-            return UnusableInput(
-                reason, "Take it out; docs/decisions/0046-what-was-taken-away.md says what to use instead."
-            )
         near = f"{inside}{context['near']}" if context["near"] else ""
         return UnknownSetting(f"{inside}{context['unknown']}", origin, near, f"{context['known']}.")
     ours = ".".join(path)

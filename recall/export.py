@@ -25,7 +25,7 @@ from storage.connection import address_of, is_remote
 from storage.rows import empty_frame, filled
 from storage.snapshots import Snapshot, batches
 from storage.store import Store
-from storage.tables import GONE, SCHEMA_VERSION, TABLES
+from storage.tables import SCHEMA_VERSION, TABLES
 
 from .readable_exports import HOLDS, write_graph, write_pages
 
@@ -378,6 +378,6 @@ def read_manifest(path: Path) -> Manifest:
             f"The export has schema version {manifest.schema_version}, this slowwave knows {SCHEMA_VERSION}.",
             "Upgrade slowwave.",
         )
-    if unknown := [name for name in manifest.counts if name not in TABLES and name not in GONE]:
+    if unknown := [name for name in manifest.counts if name not in TABLES]:
         raise StoreMismatch(f"This slowwave knows no table {unknown[0]!r}.", "Upgrade slowwave.")
     return manifest

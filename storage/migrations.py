@@ -6,9 +6,7 @@ from collections.abc import Iterable
 from operator import methodcaller
 from typing import TYPE_CHECKING
 
-import polars as pl
-
-from .tables import GONE, SCHEMA_VERSION, TABLES, Role
+from .tables import SCHEMA_VERSION, TABLES, Role
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
@@ -20,8 +18,6 @@ VECTOR_INDEX_FROM = 10_000  # below, an exact scan is as fast
 LOOKUP_INDEX_FROM = 2_000
 EIGHT = 8  # vectors of another length cannot be quantised
 UNINDEXED_SHARE = 0.2
-STAGING = "_reembed_"  # begins the names of tables in which earlier versions held vectors that were not published yet
-_DECIDED = ("decider", "door", "decided_at", "note", "outcome")  # columns of a proposal
 
 
 def make_text_indexes(tx: Transaction, names: Iterable[str] = tuple(TABLES)) -> None:
@@ -93,47 +89,21 @@ def vector_index_is_due(handle: Table) -> bool:
 def migrate(db: DBConnection, tx: Transaction) -> None:
     """Bring the tables up to this schema: make what is missing, empty, and leave out what is no more.
 
-    Columns that are added must be nullable. The files of tables that are no more stay until `drop_what_is_gone`.
+    Columns that are added must be nullable.
     """
     if tx.lease.schema_version >= SCHEMA_VERSION:
         return
     tx.more["schema_version"] = SCHEMA_VERSION
-    existing = set(_names(db))
-    for name in existing:
-        if name.startswith(STAGING):  # no commit names them, and `forget` would not find what they hold
-            db.drop_table(name)
+    existing = set(db.list_tables(limit=1000).tables)
     for name, table in TABLES.items():
         if name not in existing:
             db.create_table(name, schema=table.schema(tx.dims))
         if table.role is not Role.LOG and name not in tx.versions:
             tx.adopt(name)
         _fit_columns(db, tx, name)
-    for name in GONE:
-        tx.versions.pop(name, None)
-    _open_approved(tx)
+    for name in tx.versions.keys() - TABLES.keys():
+        del tx.versions[name]
     make_text_indexes(tx, [name for name in tx.before if not tx.before[name]])
-
-
-def drop_what_is_gone(db: DBConnection) -> None:
-    """Drop the tables that the schema has no more; only once no head names them: the next writer would miss them."""
-    for name in {*GONE}.intersection(_names(db)):
-        db.drop_table(name, ignore_missing=True)  # another process may do the same
-
-
-def _names(db: DBConnection) -> list[str]:
-    return list(db.list_tables(limit=1000).tables)
-
-
-def _open_approved(tx: Transaction) -> None:
-    """Proposals that an earlier version held back after a yes, to be carried out later, wait for a decision again.
-
-    Who said yes, and why, stays in `decisions`.
-    """
-    rows = tx.frame("proposals", "state = 'approved'", ["id"])
-    if len(rows):
-        waiting = tx.whole_rows("proposals", rows["id"].to_list()).with_columns(state=pl.lit("pending"))
-        undecided = [pl.lit(None).cast(waiting.schema[name]).alias(name) for name in _DECIDED]
-        tx.put_back("proposals", waiting.with_columns(undecided))
 
 
 def _fit_columns(db: DBConnection, tx: Transaction, name: str) -> None:

@@ -51,7 +51,7 @@ class StoredAnswers:
         parts = [self._store.log("llm_calls", where, columns) for where in id_filters(sorted(set(keys)))]
         if not parts:
             return {}
-        newest = _newest(pl.concat(parts)).select(_COLUMNS).with_columns(_calls())
+        newest = _newest(pl.concat(parts)).select(_COLUMNS)
         return {row["id"]: LedgerEntry(**row) for row in newest.iter_rows(named=True)}
 
     def record(self, entries: Sequence[LedgerEntry]) -> None:
@@ -97,22 +97,17 @@ class StoredAnswers:
             self._seen = self._costs(f"created_at >= {time_sql(moment)}")
         else:
             more, self._seen_version = self._store.log_since("llm_calls", self._seen_version, _COST_ROW)
-            fresh = more.with_columns(_calls()).filter(pl.col("created_at") >= moment)
+            fresh = more.filter(pl.col("created_at") >= moment)
             self._seen = pl.concat([self._seen, fresh]).unique(["id", "created_at", "run_id"])
         self._seen_since = moment
         return self._seen
 
     def _costs(self, where: str) -> pl.DataFrame:
-        return self._store.log("llm_calls", where, _COST_ROW).with_columns(_calls())
+        return self._store.log("llm_calls", where, _COST_ROW)
 
 
 def _newest(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.sort(_ORDER).unique("id", keep="last")
-
-
-def _calls() -> pl.Expr:
-    """Rows from before paid answers were counted are one each."""
-    return pl.col("calls").fill_null(1)
 
 
 def _own_costs(rows: pl.DataFrame) -> pl.DataFrame:

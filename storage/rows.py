@@ -124,12 +124,6 @@ def lasting_columns(name: str) -> list[str]:
     return ["id", *table_named(name).columns, "created_at"]
 
 
-def with_models(commits: pl.DataFrame, model: str, dims: int) -> pl.DataFrame:
-    """Commits in order, each with the model of its vectors; until the first re-embedding there was one."""
-    known = commits.sort("sequence").with_columns(pl.col("embed_model", "dims").fill_null(strategy="backward"))
-    return known.with_columns(pl.col("embed_model").fill_null(model), pl.col("dims").fill_null(dims))
-
-
 def new_run_id(kind: str, at: datetime | None = None) -> str:
     """The id of a new run: its kind, its start (now) and eight random letters; ids of one kind sort by time."""
     return f"{kind}-{at or datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid4().hex[:8]}"

@@ -18,7 +18,7 @@ from slowwave.common.errors import StoreMismatch
 
 from .connection import HEAD, connect, has_namespace, is_remote
 from .disk import ASIDE, leap, read_through, was_set_aside
-from .rows import IDS_PER_FILTER, ROW, with_models
+from .rows import IDS_PER_FILTER, ROW
 from .tables import TABLES, Role, tables_of
 
 if TYPE_CHECKING:
@@ -140,9 +140,8 @@ class _Salvage:
         return None
 
     def _commits(self) -> pl.DataFrame:
-        """The rows of commits that were published, with the model of their vectors."""
-        rows = self._tx.frame("commits", f"sequence <= {self._head.sequence}")
-        return with_models(rows, self._head.embed_model, self._head.dims)
+        """The rows of commits that were published."""
+        return self._tx.frame("commits", f"sequence <= {self._head.sequence}")
 
     def _committed(self, name: str) -> list[int]:
         """The versions of a table that commits name, the newest first."""
@@ -253,7 +252,7 @@ def salvage_head(uri: str, namespace: str) -> bool:
     if newest["sequence"] >= row["sequence"]:
         versions = {**json.loads(newest["versions"]), "commits": commits.version}
         row |= {"sequence": newest["sequence"], "versions": json.dumps(versions)}
-        row |= {key: newest[key] for key in ("embed_model", "dims") if newest.get(key)}
+        row |= {key: newest[key] for key in ("embed_model", "dims")}
     row |= {"lease_count": row["lease_count"] + 1000, "owner": "", "lease_until": 0.0}
     past.add(pa.Table.from_pylist([row], schema=past.schema), mode="overwrite")
     return True

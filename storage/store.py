@@ -24,7 +24,7 @@ from .connection import HEAD, NO_STORE, check_bucket, connect, has_namespace, is
 from .disk import in_plain_words, plain_errors
 from .lease import Head, HeadRow, Lease, create_head, make_once
 from .row_steps import FEW, Pieces
-from .rows import CREATED, to_rows, with_models
+from .rows import CREATED, to_rows
 from .snapshots import IN_MEMORY, Place, Reading, Snapshot, open_table, read_rows
 from .tables import SCHEMA_VERSION, TABLES, Role, tables_of
 from .transactions import Transaction
@@ -258,7 +258,7 @@ class Store:
     def _commit_row(
         self, newest: Snapshot, commit: int | None, run: str | None, at: datetime | None
     ) -> Mapping[str, Any]:
-        rows = with_models(newest.frame("commits"), newest.embed_model, newest.dims)
+        rows = newest.frame("commits").sort("sequence")
         match: pl.Expr = pl.lit(True)
         if commit is not None:
             match &= pl.col("sequence") == commit
@@ -294,11 +294,10 @@ class Store:
                 "Upgrade slowwave.",
             )
         if head.schema_version < SCHEMA_VERSION:
-            from .migrations import drop_what_is_gone, migrate
+            from .migrations import migrate
 
             with self.commit("migrate", "migrate") as tx:
                 migrate(self.db, tx)
-            drop_what_is_gone(self.db)
 
     def _make_indexes(self) -> None:
         from .migrations import make_text_indexes

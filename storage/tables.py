@@ -114,8 +114,6 @@ STAMPS: Mapping[str, ColumnSpec] = {
 }
 
 SCHEMA_VERSION = 14
-GONE = ("aspect_parts",)
-"""Tables of earlier schema versions, which stores of theirs have, and exports."""
 _LISTS = ("full_text", "lookup", "few_values")
 
 

@@ -34,7 +34,6 @@ from .changes import (
     writers_in,
 )
 from .lease import is_surely_dead
-from .rows import with_models
 from .tables import HOLDING_VECTORS, TABLES, WITH_VECTORS
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class Eras:
 
     def __init__(self, commits: pl.DataFrame, now: Embedding) -> None:
         was = [pl.col(name).shift(1).fill_null(pl.col(name)).alias(f"{name}_was") for name in ("embed_model", "dims")]
-        self._commits = with_models(commits, *now).with_columns(was)
+        self._commits = commits.with_columns(was)
         turned = (pl.col("embed_model") != pl.col("embed_model_was")) | (pl.col("dims") != pl.col("dims_was"))
         self._turns = self._commits.filter(turned)
         self._now = now

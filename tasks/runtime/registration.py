@@ -1,7 +1,5 @@
 """Register on the Prefect server the objects that deployments need: the work pool and the automations.
 
-What earlier versions had put there, and nothing carries out any more, is deleted.
-
 A second time changes nothing that is as it should be, and nothing that people have changed in the UI: an automation
 that they switched off stays off.
 """
@@ -9,7 +7,6 @@ that they switched off stays off.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import Any
 
 import yaml
@@ -21,19 +18,17 @@ from prefect.exceptions import ObjectNotFound
 from slowwave.common.installation import project_folder
 
 AUTOMATIONS = "automations.yaml"  # in the folder of the project
-POOL = TAG = "slowwave"
-GONE_DEPLOYMENTS = ("undo/undo", "restore/restore")
-GONE_AUTOMATIONS = ("slowwave a run failed", "slowwave a gate failed")
+POOL = "slowwave"
 AT_ONCE = 4  # runs of a pool that a worker carries out at once
 
 
 async def register() -> list[str]:
-    """Make what is missing, bring automations up to date, delete what is no more; returns a line for each change."""
+    """Make what is missing and bring automations up to date; returns a line for each change."""
     async with get_client() as client:
         done = await _pool(client)
         for entry in yaml.safe_load((project_folder() / AUTOMATIONS).read_text(encoding="utf-8"))["automations"]:
             done += await _automation(client, AutomationCore.model_validate(entry))
-        return done + await _without_what_is_gone(client)
+        return done
 
 
 async def _pool(client: PrefectClient) -> list[str]:
@@ -55,22 +50,6 @@ async def _automation(client: PrefectClient, wanted: AutomationCore) -> list[str
         return []
     await client.update_automation(found[0].id, kept)
     return [f"automation {wanted.name!r} changed"]
-
-
-async def _without_what_is_gone(client: PrefectClient) -> list[str]:
-    """Delete what earlier versions registered; a person's own deployment of such a name, with another tag, stays."""
-    done = []
-    for name in GONE_DEPLOYMENTS:
-        with suppress(ObjectNotFound):
-            found = await client.read_deployment_by_name(name)
-            if TAG in found.tags:
-                await client.delete_deployment(found.id)
-                done.append(f"deployment {name!r} deleted")
-    for name in GONE_AUTOMATIONS:
-        for automation in await client.read_automations_by_name(name):
-            await client.delete_automation(automation.id)
-            done.append(f"automation {name!r} deleted")
-    return done
 
 
 def _content(automation: AutomationCore) -> Any:

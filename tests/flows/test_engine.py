@@ -157,24 +157,6 @@ def test_what_the_server_must_know_is_registered_once_and_what_people_chose_stay
     assert not asyncio.run(look_and_switch_off(False))
 
 
-def test_what_earlier_versions_registered_is_deleted_once_and_what_a_person_named_alike_stays(engine: None) -> None:
-    asyncio.run(registration.register())
-
-    async def register_as_before() -> None:
-        async with get_client() as client:
-            for name, tag in (("undo", "slowwave"), ("restore", "mine")):
-                flow = await client.create_flow_from_name(name)
-                await client.create_deployment(flow, name, entrypoint=f"flows/oversight.py:{name}", tags=[tag])
-            [lost] = await client.read_automations_by_name("slowwave a run is lost")
-            content = lost.model_dump(exclude={"id", "owner_resource"}) | {"name": "slowwave a gate failed"}
-            await client.create_automation(AutomationCore.model_validate(content))
-
-    asyncio.run(register_as_before())
-    gone = ["deployment 'undo/undo' deleted", "automation 'slowwave a gate failed' deleted"]
-    assert asyncio.run(registration.register()) == gone
-    assert asyncio.run(registration.register()) == []
-
-
 async def _announced(store: Path) -> dict[str, Any]:
     """The events of this store that the server has got, by name."""
     async with get_client() as client:

@@ -16,7 +16,7 @@ from talk import ROOT
 
 import slowwave.common.settings
 from apps.cli import app
-from apps.configuration import REMOVED, load_settings, parse_settings
+from apps.configuration import load_settings, parse_settings
 from scripts.names_page import COMMANDS
 from slowwave.common.errors import SlowwaveError, UnknownName, UnusableInput
 from slowwave.common.settings import SHARED, Group, IngestSettings, Settings
@@ -156,14 +156,6 @@ def test_a_table_that_several_flows_need_is_in_the_file_once_and_holds_for_each(
 
 
 # Names that nobody knows
-
-
-@pytest.mark.parametrize("path", sorted(REMOVED))
-def test_a_setting_of_an_earlier_version_is_told_as_removed_with_the_page_that_says_why(path: str) -> None:
-    with pytest.raises(UnusableInput, match=rf"{path!r} in slowwave\.toml was removed") as refused:
-        parse_settings(tree(path, 3), "slowwave.toml")
-    [page] = re.findall(r"docs/\S+\.md", refused.value.remedy)
-    assert path.rpartition(".")[2] in (ROOT / page).read_text(encoding="utf-8")
 
 
 def test_an_unknown_name_is_told_with_the_nearest_one() -> None:

@@ -20,14 +20,11 @@ from storage.undo import undo
 NewStore = Callable[[], Store]
 
 
-WAITED = {"action": "delete", "title": "Delete it", "changes": "[]", "decider": "Anna", "note": "yes"}
-
-
 @pytest.fixture
 def old(new_store: NewStore, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A store with a fact, from before there were episodes, access logs, and pins on facts and model names of calls.
 
-    It has a table that is no more, vectors that a killed re-embedding had staged, and a proposal approved for later.
+    It has a table that is no more.
     """
     store = new_store()
     with monkeypatch.context() as patch:
@@ -37,10 +34,6 @@ def old(new_store: NewStore, monkeypatch: pytest.MonkeyPatch) -> Store:
         store.db.open_table(HEAD).update(values={"versions": json.dumps({**store.head.versions, "aspect_parts": 1})})
         with store.commit("ingest-1", "test", EPOCH) as tx:
             tx.upsert("aspect_parts", pl.DataFrame({"id": ["p"], "key": ["e"]}))
-    with store.commit("ingest-2", "test", EPOCH) as tx:
-        states = {"id": ["p_1", "p_2"], "state": ["approved", "rejected"]}
-        tx.upsert("proposals", pl.DataFrame(states).with_columns(**{n: pl.lit(text) for n, text in WAITED.items()}))
-    store.db.create_table("_reembed_0123", pl.DataFrame({"hash": ["h"]}).to_arrow())
     with store.commit("ingest-1", "test", EPOCH) as tx:
         tx.upsert("facts", pl.DataFrame({"id": ["f"], "statement": ["old"], "vector": [[1.0, 0.0, 0.0, 0.0]]}))
         tx.upsert("metadata", pl.DataFrame({"id": ["k"], "number": [1.0]}))
@@ -71,25 +64,12 @@ def test_what_is_missing_is_added_empty_and_everything_else_stays(old: Store) ->
     assert examine(store) == ()
 
 
-def test_tables_that_are_no_more_go_with_what_a_reembedding_had_staged(old: Store) -> None:
-    there = {"aspect_parts", "_reembed_0123"}
-    assert {*old.db.list_tables(limit=1000).tables} >= there
+def test_a_table_that_is_no_more_is_left_out(old: Store) -> None:
     store = Store.open(old.uri)
-    assert there.isdisjoint(store.db.list_tables(limit=1000).tables)
     assert "aspect_parts" not in store.head.versions
     with store.commit("later", "test", EPOCH) as tx:
         tx.upsert("metadata", pl.DataFrame({"id": ["m"], "number": [2.0]}))
     assert examine(Store.open(old.uri)) == ()
-
-
-def test_what_was_approved_for_later_waits_again(old: Store) -> None:
-    rows = Store.open(old.uri).snapshot().frame("proposals", order=["id"])
-    assert rows.select("id", "state", "decider", "note", "run_id").rows() == [
-        ("p_1", "pending", None, None, "ingest-2"),
-        ("p_2", "rejected", "Anna", "yes", "ingest-2"),
-    ]
-    undo(Store.open(old.uri), "ingest-2", "u", EPOCH, cascade=True)
-    assert Store.open(old.uri).snapshot().count("proposals") == 0
 
 
 def test_a_run_from_before_is_undone_and_brought_back(old: Store) -> None:
