@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from slowwave.common.records import (
     COLLECTED,
@@ -36,30 +36,12 @@ from .failures import Failure, Kind, failure_of, failure_of_item, fatal_error
 from .remote import CallOutcome
 from .request_batch import PendingPrompt, RequestBatch, T
 
-# The Message Batches of one Anthropic account, as this project needs them: handed over, found, looked at, read.
-
+if TYPE_CHECKING:
+    from anthropic.types.messages import MessageBatch
 
 PROVIDER = "anthropic"
 CREATE_TIMEOUT_S = 600.0
-GONE = 404
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """One batch of the account: when it came, how many prompts it has, and whether all of them have ended."""
-
-    id: str
-    created_at: datetime
-    total: int
-    has_ended: bool
-
-
-@dataclass(frozen=True, slots=True)
-class BatchResult:
-    """The result of one prompt: a `message`, a `failure`, or neither (expired, canceled)."""
-
-    message: Any = None
-    failure: Failure | None = None
+NOT_FOUND = 404
 
 
 class BatchFailure(Exception):
@@ -68,55 +50,6 @@ class BatchFailure(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.reason)
         self.failure = failure
-
-
-class BatchApi:
-    """Every method raises `BatchFailure` and nothing else, and tries once."""
-
-    def __init__(self, sdk: Any, timeout_s: float) -> None:
-        self._batches, self._timeout_s = sdk.messages.batches, timeout_s
-
-    async def create(self, requests: Sequence[Mapping[str, Any]]) -> Listed:
-        """Hand these over together; each is `custom_id` and `params`."""
-        with _told_as_failures():
-            timeout_s = max(self._timeout_s, CREATE_TIMEOUT_S)
-            return _listed(await self._batches.create(requests=requests, timeout=timeout_s))
-
-    async def look(self, batch_id: str) -> Listed:
-        """How far it is."""
-        with _told_as_failures():
-            return _listed(await self._batches.retrieve(batch_id))
-
-    async def results(self, batch_id: str) -> dict[str, BatchResult]:
-        """What became of each prompt, by its custom id; the batch must have ended."""
-        with _told_as_failures():
-            stream = await self._batches.results(batch_id)
-            return {item.custom_id: _result(item.result) async for item in stream}
-
-    async def since(self, moment: datetime) -> list[Listed]:
-        """The batches of the account that were handed over since then, oldest first."""
-        found: list[Listed] = []
-        with _told_as_failures():
-            async for batch in self._batches.list(limit=100):
-                if batch.created_at < moment:
-                    break
-                found.append(_listed(batch))
-        return found[::-1]
-
-
-def _listed(batch: Any) -> Listed:
-    counts = batch.request_counts
-    total = counts.processing + counts.succeeded + counts.errored + counts.canceled + counts.expired
-    return Listed(batch.id, batch.created_at, total, batch.processing_status == "ended")
-
-
-def _result(result: Any) -> BatchResult:
-    if result.type == "succeeded":
-        return BatchResult(result.message)
-    if result.type == "errored":
-        error = result.error.error
-        return BatchResult(failure=failure_of_item(error.type, error.message))
-    return BatchResult()
 
 
 @contextmanager
@@ -192,7 +125,7 @@ class BatchedPrompts(Generic[T]):
         now: Callable[[], datetime],
     ) -> None:
         self._request_batch, self._settings, self._rate_limit = request_batch, settings, rate_limit
-        self._api, self._now = BatchApi(request_batch.client.open(), settings.timeout_s), now
+        self._api, self._now = request_batch.client.open().messages.batches, now
         self._call, self._ledger = request_batch.books.call, request_batch.books.ledger
 
     async def resume(
@@ -245,7 +178,7 @@ class BatchedPrompts(Generic[T]):
 
     async def _hand_over(self, this_round: Round, taken: Sequence[PendingPrompt]) -> None:
         client, model = self._request_batch.client, self._request_batch.model
-        requests = [{"custom_id": each.key, "params": await client.request_of(each.prompt, model)} for each in taken]
+        requests = [{"custom_id": each.key, "params": client.request_of(each.prompt, model)} for each in taken]
         for start in range(0, len(requests), REQUESTS_PER_BATCH):
             part = slice(start, start + REQUESTS_PER_BATCH)
             if this_round.is_down or this_round.stopped_by is not None:
@@ -284,9 +217,11 @@ class BatchedPrompts(Generic[T]):
         try:
             batch = await self._settled(batch)
             if batch.state == SUBMITTED:
-                if not (await self._api.look(batch.batch_id)).has_ended:
+                with _told_as_failures():
+                    listed = await self._api.retrieve(batch.batch_id)
+                if not _has_ended(listed):
                     return [batch]
-                await self._take_in(this_round, batch, await self._api.results(batch.batch_id))
+                await self._take_in(this_round, batch, await self._results(batch.batch_id))
                 await self._kept(batch, COLLECTED)
                 return []
         except BatchFailure as failed:
@@ -296,16 +231,14 @@ class BatchedPrompts(Generic[T]):
         this_round.ask_again(keys)
         return []
 
-    async def _take_in(self, this_round: Round, batch: SubmittedBatch, results: Mapping[str, BatchResult]) -> None:
+    async def _take_in(self, this_round: Round, batch: SubmittedBatch, results: Mapping[str, Any]) -> None:
         """Write down what became of each prompt, except what another run wrote down already."""
         known = await self._call(self._ledger.lookup, batch.keys)
         written = {key for key, entry in known.items() if entry.is_final}
         this_round.ask_again(written)
         nobody = _nobody(batch, known)
         ours = [this_round.waiting.pop(key, nobody[key]) for key in batch.keys if key not in written]
-        await asyncio.gather(
-            *(self._take_in_one(this_round, each, results.get(each.key, BatchResult())) for each in ours)
-        )
+        await asyncio.gather(*(self._take_in_one(this_round, each, results.get(each.key)) for each in ours))
 
     async def _failed(self, this_round: Round, pending: PendingPrompt, failure: Failure) -> None:
         """A prompt that was not answered, ended as it would have alone."""
@@ -318,16 +251,17 @@ class BatchedPrompts(Generic[T]):
             is_transient = failure.kind is Kind.TRANSIENT
             await self._request_batch.keep(pending, CallOutcome(None, failure.reason, Usage(), 1, is_transient))
 
-    async def _take_in_one(self, this_round: Round, pending: PendingPrompt, result: BatchResult) -> None:
-        request_batch = self._request_batch
+    async def _take_in_one(self, this_round: Round, pending: PendingPrompt, result: Any) -> None:
+        request_batch, kind = self._request_batch, getattr(result, "type", "expired")
         try:
-            if result.message is not None:
-                outcome = await request_batch.client.ask(pending.prompt, request_batch.model, result.message)
+            if kind == "succeeded":
+                outcome = request_batch.client.read(result.message, request_batch.model)
                 this_round.paid += outcome.usage
                 await request_batch.keep(pending, outcome)
-            elif result.failure is not None:
-                await self._failed(this_round, pending, result.failure)
-            else:
+            elif kind == "errored":
+                error = result.error.error
+                await self._failed(this_round, pending, failure_of_item(error.type, error.message))
+            else:  # expired or canceled
                 request_batch.skip(pending)
         except Exception as error:  # raised when all that was paid is written down
             this_round.stopped_by = this_round.stopped_by or error
@@ -338,7 +272,7 @@ class BatchedPrompts(Generic[T]):
         if failure.kind is Kind.TRANSIENT:
             this_round.pause_s = max(this_round.pause_s, failure.wait_s)
             return [batch]
-        if batch.state == SUBMITTED and failure.status in (0, GONE):  # its results are no longer kept
+        if batch.state == SUBMITTED and failure.status in (0, NOT_FOUND):  # its results are no longer kept
             await self._kept(batch, LOST)
             this_round.ask_again(batch.keys)
         else:
@@ -378,15 +312,15 @@ class BatchedPrompts(Generic[T]):
             return batch
         fitting = await self._fitting(batch)
         for listed in fitting:
-            if listed.has_ended and await self._is_of(listed.id, batch):
+            if _has_ended(listed) and await self._is_of(listed.id, batch):
                 return await self._kept(batch, SUBMITTED, listed.id)
-        return batch if not all(listed.has_ended for listed in fitting) else await self._kept(batch, LOST)
+        return batch if not all(map(_has_ended, fitting)) else await self._kept(batch, LOST)
 
     async def _is_of(self, batch_id: str, batch: SubmittedBatch) -> bool:
         try:
-            keys = (await self._api.results(batch_id)).keys()
+            keys = (await self._results(batch_id)).keys()
         except BatchFailure as failed:
-            if failed.failure.status != GONE:
+            if failed.failure.status != NOT_FOUND:
                 raise
             return False
         return bool(keys) and keys <= set(batch.keys)
@@ -422,7 +356,10 @@ class BatchedPrompts(Generic[T]):
         while True:
             await self._rate_limit.resumed()
             try:
-                return await self._kept(batch, SUBMITTED, (await self._api.create(requests)).id)
+                timeout_s = max(self._settings.timeout_s, CREATE_TIMEOUT_S)
+                with _told_as_failures():
+                    created = await self._api.create(requests=requests, timeout=timeout_s)
+                return await self._kept(batch, SUBMITTED, created.id)
             except BatchFailure as failed:
                 may_have_arrived = failed.failure.kind is Kind.TRANSIENT and failed.failure.status not in REFUSED_BEFORE
                 if may_have_arrived and await self._may_be_there(batch):
@@ -441,15 +378,28 @@ class BatchedPrompts(Generic[T]):
             await self._kept(batch, UNSURE)
             raise
 
-    async def _fitting(self, batch: SubmittedBatch) -> list[Listed]:
-        """The batches of the account that it can be, by their times and sizes."""
+    async def _fitting(self, batch: SubmittedBatch) -> list[MessageBatch]:
+        """The batches of the account that it can be, by their times and sizes, oldest first."""
         known = {each.batch_id for each in await self._call(self._ledger.batches) if each.id != batch.id}
-        latest = batch.begun_at + ARRIVES_WITHIN
-        return [
-            listed
-            for listed in await self._api.since(batch.begun_at - SKEW)
-            if listed.total == len(batch.keys) and listed.created_at <= latest and listed.id not in known
-        ]
+        earliest, latest = batch.begun_at - SKEW, batch.begun_at + ARRIVES_WITHIN
+        found: list[MessageBatch] = []
+        with _told_as_failures():
+            async for listed in self._api.list(limit=100):  # the newest come first
+                if listed.created_at < earliest:
+                    break
+                is_as_large = sum(dict(listed.request_counts).values()) == len(batch.keys)
+                if is_as_large and listed.created_at <= latest and listed.id not in known:
+                    found.insert(0, listed)
+        return found
+
+    async def _results(self, batch_id: str) -> dict[str, Any]:
+        """What became of each prompt of a batch that has ended, by its key."""
+        with _told_as_failures():
+            return {item.custom_id: item.result async for item in await self._api.results(batch_id)}
+
+
+def _has_ended(listed: MessageBatch) -> bool:
+    return listed.processing_status == "ended"
 
 
 def _is_awaited(batch: SubmittedBatch, waiting: dict[str, PendingPrompt]) -> bool:

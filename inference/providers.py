@@ -10,9 +10,7 @@ import logging
 import os
 import shutil
 import urllib.request
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -22,55 +20,6 @@ from slowwave.common.settings import DEFAULT_MODEL, LanguageSettings
 
 from .agents import AGENTS
 from .secrets import without_secrets
-
-# In place of the Messages API: the message of a batch, or no answer if only the request is needed.
-# Instructor makes the request and reads the answer as ever, so that a prompt in a batch is the same prompt.
-
-
-Create = Callable[..., Awaitable[Any]]
-
-
-class NotSent(SlowwaveError):
-    """What a request ends with that was only to be looked at."""
-
-
-class StandIn:
-    """Takes the place of the API for one request; `message` is what it says, nothing ends the request."""
-
-    def __init__(self, message: Any = None) -> None:
-        self._message = message
-        self.request: dict[str, Any] = {}
-
-    def answer(self, request: dict[str, Any]) -> Any:
-        """The message; an error where there is none."""
-        self.request = request
-        if self._message is None:
-            raise NotSent("This request is not sent.")
-        return self._message
-
-
-_on_stage: ContextVar[StandIn | None] = ContextVar("stand_in", default=None)
-
-
-def replaceable(create: Create) -> Create:
-    """The same as `create`, but a stand-in that is on stage answers in its place."""
-
-    async def answered(*arguments: Any, **request: Any) -> Any:
-        stand_in = _on_stage.get()
-        return await create(*arguments, **request) if stand_in is None else stand_in.answer(request)
-
-    return answered
-
-
-@contextmanager
-def on_stage(stand_in: StandIn | None) -> Iterator[None]:
-    """Inside, the next request of this task goes to the stand-in."""
-    token = _on_stage.set(stand_in)
-    try:
-        yield
-    finally:
-        _on_stage.reset(token)
-
 
 WITHOUT_KEY = "--llm quotes works without any key."
 FREE = frozenset({"quotes", "replay"})
@@ -158,7 +107,6 @@ def _anthropic(choice: Choice, settings: LanguageSettings) -> Any:
     import instructor
 
     sdk = anthropic.AsyncAnthropic(api_key=os.environ[KEYS["anthropic"]], max_retries=0, timeout=settings.timeout_s)
-    sdk.messages.create = replaceable(sdk.messages.create)  # type: ignore[method-assign, assignment]
     return instructor.from_anthropic(sdk, model=choice.model)
 
 

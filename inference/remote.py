@@ -8,7 +8,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +25,7 @@ from slowwave.reading.ingestion.transcripts import READER
 from .agents import AGENTS, Agent, AgentReply, AnswerTooLong, NoReply, Request, object_in
 from .budget import ANSWER_TOKENS, Price, RateLimit, price_of, tokens_read
 from .failures import CUT_STOPS, REFUSED_STOPS, Failure, Kind, failure_of, fatal_error, message_of
-from .providers import Choice, NotSent, StandIn, on_stage, open_client
+from .providers import Choice, open_client
 
 BATCH_SHARE = 0.5  # of the price, in a batch
 _LENGTH_KEYWORD = {"anthropic": "max_tokens", "ollama": "max_tokens", "openai": "max_completion_tokens"}
@@ -95,10 +95,6 @@ class Exchange:
         return self.is_answered and not hopeless and isinstance(error, (ValidationError, ValueError))
 
 
-def _is_caused_by(error: BaseException | None, kind: type[Exception]) -> bool:
-    return error is not None and (isinstance(error, kind) or _is_caused_by(error.__cause__, kind))
-
-
 _CACHE_TOKENS = ("cache_creation_input_tokens", "cache_read_input_tokens")
 
 
@@ -130,33 +126,42 @@ class ModelClient:
         usd = share * self.price.usd(read, ANSWER_TOKENS) if self.price else 0.0
         return Usage(calls=1, tokens_in=read, tokens_out=ANSWER_TOKENS, usd=usd)
 
-    async def request_of(self, prompt: Prompt, response_model: type[BaseModel]) -> dict[str, Any]:
-        """What `ask` would send first, as arguments of the Messages API; nothing is sent."""
+    def request_of(self, prompt: Prompt, response_model: type[BaseModel]) -> dict[str, Any]:
+        """What `ask` would send first to Anthropic, as arguments of the Messages API; nothing is sent."""
+        from instructor.processing.response import handle_response_model
+
         self.open()
-        wanted = StandIn()
+        sent = {"model": self.choice.model, "messages": self._messages(prompt), **self._options()}
+        return handle_response_model(response_model, self._client.mode, self._client.provider, **sent)[1]
+
+    def read(self, message: Any, response_model: type[BaseModel]) -> CallOutcome:
+        """The validated answer in a message that a batch of Anthropic brought, or why there is none."""
+        from instructor.processing.response import process_response
+
+        self.open()
+        exchange = self._exchange(BATCH_SHARE)
+        exchange.on_request()
+        exchange.on_response(message)
+        how: dict[str, Any] = {"mode": self._client.mode, "provider": self._client.provider, "strict": False}
         try:
-            with on_stage(wanted):
-                await self._create(prompt, response_model, max_retries=0)
+            answer = process_response(message, response_model=response_model, stream=False, **how)
+            return CallOutcome(_without_secrets(answer, response_model), "", exchange.usage, 1)
         except Exception as error:
-            if not wanted.request or not _is_caused_by(error, NotSent):
-                raise
-        return wanted.request
+            failure = failure_of(error, exchange.stop, exchange.is_answered, exchange.is_empty)
+            return CallOutcome(None, failure.reason, exchange.usage, 1)
 
     def unforce(self) -> bool:
         """Ask without demanding the tool from now on; False if that is so already."""
         was_forced, self._forces_tool = self._forces_tool, False
         return was_forced
 
-    async def ask(self, prompt: Prompt, response_model: type[BaseModel], given: Any = None) -> CallOutcome:
-        """The validated answer, or why there is none; of `given`, a message that a batch brought, nothing is asked."""
+    async def ask(self, prompt: Prompt, response_model: type[BaseModel]) -> CallOutcome:
+        """The validated answer, or why there is none."""
         self.open()
-        exchange = Exchange(self.price or Price(0.0, 0.0), self._settings.timeout_s, self._rate_limit.clock)
-        stand_in, repairs = None, self._settings.validation_retries
-        if given is not None:
-            exchange.share, stand_in, repairs = BATCH_SHARE, StandIn(given), 0
+        exchange, repairs = self._exchange(), self._settings.validation_retries
         failures = empties = 0
         while True:
-            result = await self._try(prompt, response_model, exchange, repairs, stand_in)
+            result = await self._try(prompt, response_model, exchange, repairs)
             if isinstance(result, BaseModel):
                 return CallOutcome(result, "", exchange.usage, exchange.attempts)
             if result.kind is Kind.FATAL:
@@ -183,19 +188,17 @@ class ModelClient:
         if close is not None:
             await close()
 
+    def _exchange(self, share: float = 1.0) -> Exchange:
+        price = self.price or Price(0.0, 0.0)
+        return Exchange(price, self._settings.timeout_s, self._rate_limit.clock, share=share)
+
     async def _try(
-        self,
-        prompt: Prompt,
-        response_model: type[BaseModel],
-        exchange: Exchange,
-        repairs: int,
-        stand_in: StandIn | None,
+        self, prompt: Prompt, response_model: type[BaseModel], exchange: Exchange, repairs: int
     ) -> BaseModel | Failure:
         try:
-            async with nullcontext() if stand_in else self._rate_limit.turn():
+            async with self._rate_limit.turn():
                 async with asyncio.timeout(self._settings.timeout_s) as exchange.deadline:
-                    with on_stage(stand_in):
-                        return await self._send(prompt, response_model, exchange, repairs)
+                    return await self._send(prompt, response_model, exchange, repairs)
         except Exception as error:
             return failure_of(error, exchange.stop, exchange.is_answered, exchange.is_empty)
 
@@ -207,21 +210,21 @@ class ModelClient:
         hooks = Hooks()
         hooks.on("completion:kwargs", exchange.on_request)
         hooks.on("completion:response", exchange.on_response)
-        tries = self._tries(exchange, 1 + repairs)
-        answer: BaseModel = await self._create(prompt, response_model, max_retries=tries, hooks=hooks)
-        return response_model.model_validate(redact_values(answer.model_dump()))  # a model may make up a secret
-
-    async def _create(self, prompt: Prompt, response_model: type[BaseModel], **how: Any) -> Any:
-        return await self._client.create(
+        answer = await self._client.create(
             response_model=response_model,
-            messages=[
-                {"role": "system", "content": prompt.system + ("" if self._forces_tool else _CALL_THE_TOOL)},
-                {"role": "user", "content": prompt.text},
-            ],
+            messages=self._messages(prompt),
             strict=False,
+            max_retries=self._tries(exchange, 1 + repairs),
+            hooks=hooks,
             **self._options(),
-            **how,
         )
+        return _without_secrets(answer, response_model)
+
+    def _messages(self, prompt: Prompt) -> list[dict[str, str]]:
+        return [
+            {"role": "system", "content": prompt.system + ("" if self._forces_tool else _CALL_THE_TOOL)},
+            {"role": "user", "content": prompt.text},
+        ]
 
     def _options(self) -> dict[str, Any]:
         options: dict[str, Any] = {}
@@ -247,6 +250,11 @@ class ModelClient:
             sleep=between,
             reraise=True,
         )
+
+
+def _without_secrets(answer: BaseModel, response_model: type[BaseModel]) -> BaseModel:
+    """The answer again: a model may make up a secret."""
+    return response_model.model_validate(redact_values(answer.model_dump()))
 
 
 # Calls of command-line agents: one process for each, ended with all its children, and its answer checked.
