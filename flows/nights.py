@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import date, datetime
 from functools import partial
@@ -147,20 +147,18 @@ async def spread(
     work: Callable[..., dict[str, Any]], names: Sequence[str], width: int, **arguments: Any
 ) -> list[dict[str, Any]]:
     """A row for the work of each namespace, side by side; one that fails does not keep the others from theirs."""
-    with ThreadPoolExecutor(width) as pool:
-        started = {name: pool.submit(copy_context().run, partial(work, namespace=name, **arguments)) for name in names}
-        return await asyncio.to_thread(_gathered, started)
+    loop = asyncio.get_running_loop()
 
-
-def _gathered(endings: Mapping[str, Future[dict[str, Any]]]) -> list[dict[str, Any]]:
-    rows = []
-    for name, ending in endings.items():
+    async def ended(name: str) -> dict[str, Any]:
+        called = partial(work, namespace=name, **arguments)
         try:
-            rows.append(_row(name, ending.result()))
+            return _row(name, await loop.run_in_executor(pool, copy_context().run, called))
         except Exception as error:  # of any kind: it is reported, and the others go on
             problem = without_secrets(f"{type(error).__name__}: {error}")
-            rows.append({**_row(name, {"state": "failed"}), "error": problem})
-    return rows
+            return {**_row(name, {"state": "failed"}), "error": problem}
+
+    with ThreadPoolExecutor(width) as pool:
+        return await asyncio.gather(*map(ended, names))
 
 
 def _row(namespace: str, summary: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,16 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import random
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, ParamSpec, TypeVar, cast
 
-from tenacity import RetryCallState, retry, retry_if_exception, stop_after_attempt
+from tenacity import RetryCallState, retry, retry_if_exception, stop_after_attempt, wait_chain, wait_random
 
 from slowwave.common.errors import Fenced, LeaseBusy, TookTooLong, Transient
 
@@ -33,26 +31,11 @@ PASSING = (Transient, LeaseBusy, Fenced)
 log = logging.getLogger("slowwave")
 
 
-@dataclass(frozen=True, slots=True)
-class Tries:
-    """How often something is tried again: `waits_s` before each, in seconds, more or less by the share `jitter`."""
-
-    waits_s: tuple[float, ...] = ()
-    jitter: float = 0.0
-
-    @property
-    def retries(self) -> int:
-        """How many tries follow the first."""
-        return len(self.waits_s)
-
-    def wait_s(self, retry: int) -> float:
-        """The wait before this retry, the first of which is 0."""
-        return self.waits_s[retry] * random.uniform(1.0 - self.jitter, 1.0 + self.jitter)
-
-
-ONCE = Tries()
-TASK_TRIES = Tries((2.0, 4.0, 8.0, 16.0, 32.0), jitter=0.3)  # a minute in all, by which providers count their limits
-FLOW_TRIES = Tries((60.0, 60.0))
+Tries = tuple[float, ...]
+"""How often something is tried again: the seconds before each, more or less by a third."""
+ONCE: Tries = ()
+TASK_TRIES: Tries = (2.0, 4.0, 8.0, 16.0, 32.0)  # a minute in all, by which providers count their limits
+FLOW_TRIES: Tries = (60.0, 60.0)
 
 LONGEST_TASK_S = 6 * 3600.0
 LONGEST_WAIT_FOR_A_MODEL_S = 60 * 3600.0  # of which a batch may take 200,000 s
@@ -128,13 +111,15 @@ def _again(name: str, body: Callable[P, R], tries: Tries) -> Callable[P, R]:
 
     def announce(state: RetryCallState) -> None:
         error, wait_s = state.outcome and state.outcome.exception(), state.next_action and state.next_action.sleep
-        details = (name, error, wait_s, state.attempt_number, tries.retries)
+        details = (name, error, wait_s, state.attempt_number, len(tries))
         log.warning("%s: %s It is tried again in %.0f s (%d of %d).", *details)
 
+    if not tries:
+        return body
     return retry(
         retry=retry_if_exception(may_try_again),
-        stop=stop_after_attempt(1 + tries.retries),
-        wait=lambda state: tries.wait_s(state.attempt_number - 1) if state.attempt_number <= tries.retries else 0.0,
+        stop=stop_after_attempt(1 + len(tries)),
+        wait=wait_chain(*(wait_random(0.7 * seconds, 1.3 * seconds) for seconds in tries)),
         before_sleep=announce,
         reraise=True,
     )(body)

@@ -29,7 +29,7 @@ from slowwave.common.errors import LeaseBusy, Terminal, Transient, UnusableInput
 from tasks.runtime.engine import flow, is_inline, side_by_side, task
 from tasks.runtime.retrying import ONCE, RETRIES, Tries
 
-QUICK = Tries((0.05, 0.1), jitter=0.3)
+QUICK = (0.05, 0.1)
 
 
 @pytest.fixture(autouse=True)
@@ -160,7 +160,7 @@ async def _runs(name: str) -> list[FlowRun]:
 def test_a_flow_is_run_again_after_what_passes_and_only_then(either: str, error: Exception, tried: int) -> None:
     name, failing = f"goes-on-{uuid4().hex[:8]}", Failing(error)
 
-    @flow(name, tries=Tries((1.0, 1.0)))
+    @flow(name, tries=(1.0, 1.0))
     async def goes_on() -> int:
         return failing()
 
