@@ -38,7 +38,9 @@ def import_(
     path: Annotated[Path, typer.Argument(help="An export: a JSON file, or a folder of them.")],
     system: FromOption = "auto",
     require_approval: RequireApproval = False,
-    trust: Annotated[bool, typer.Option("--trust", help="Trust an export of another store of slowwave.")] = False,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Take every row of an export of slowwave as it is, past every filter.")
+    ] = False,
     dry_run: DryRun = False,
     *,
     place: Place,
@@ -46,8 +48,8 @@ def import_(
 ) -> Shown:
     """Import an export of mem0, Graphiti, Zep, the MCP memory server, or slowwave.
 
-    What `slowwave export` wrote in this store comes back row for row, into a namespace that holds nothing yet; so does
-    the export of another store that you --trust. Facts of other systems are judged like new.
+    What `slowwave export` wrote comes back row for row, into a namespace that holds nothing yet, where you --trust it.
+    Facts of other systems are judged like new.
     """
     from recall.export import is_own_export
     from tasks.transfer.imports import import_export
@@ -89,16 +91,13 @@ def export(
     format: Annotated[
         str, typer.Option("--format", help="jsonl or parquet (complete), graphml or markdown.")
     ] = "jsonl",
-    vectors: Annotated[
-        bool, typer.Option("--vectors", help="Also export vectors; without them import computes them again.")
-    ] = False,
     *,
     place: Place,
 ) -> Shown:
     """Export the memory into files. `slowwave import` can read jsonl and parquet again."""
     from recall.export import export as write
 
-    manifest, where = write(place.store(), folder, format, datetime.now(UTC), with_vectors=vectors)
+    manifest, where = write(place.store(), folder, format, datetime.now(UTC))
     yield {"path": str(where), **asdict(manifest)}
     rows = [(name, count) for name, count in manifest.counts.items() if count]
     yield table(f"{where}, commit {manifest.commit}, as {manifest.format}", ("what", "count"), rows)

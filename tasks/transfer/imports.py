@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 import polars as pl
 
-from recall.export import SealCheck, is_own_export
+from recall.export import is_own_export
 from slowwave.common.errors import UnusableInput
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import ExtractSettings, IngestSettings
@@ -60,7 +60,7 @@ class Imported:
     """The result of an import.
 
     `counts` says how many of each kind; `skipped` lists the first items that were not taken as they are.
-    `is_known`: the very bytes were imported before. Of an export of our own `seal` says what its seal is worth here.
+    `is_known`: the very bytes were imported before.
     """
 
     run: str
@@ -69,7 +69,6 @@ class Imported:
     is_known: bool
     counts: Mapping[str, int]
     skipped: tuple[Skipped, ...]
-    seal: SealCheck | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The contract of `import --json`."""
@@ -80,7 +79,6 @@ class Imported:
             "known": self.is_known,
             "counts": dict(self.counts),
             "skipped": [{"place": s.place, "reason": s.reason, "loss": s.loss} for s in self.skipped],
-            **({"seal": asdict(self.seal)} if self.seal else {}),
         }
 
 

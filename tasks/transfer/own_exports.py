@@ -1,20 +1,16 @@
-"""What `slowwave export` wrote comes back, row for row, where its seal or a person vouches for it."""
+"""What `slowwave export` wrote comes back, row for row, where a person vouches for it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from shutil import copyfile
-from tempfile import TemporaryDirectory
 
-import numpy as np
 import polars as pl
 
 from inference.embedding import Embedder, open_embedder
-from recall.export import HAS_VECTOR, Manifest, SealCheck, own_key, read_manifest, read_rows_of
+from recall.export import HAS_VECTOR, Manifest, read_manifest, read_rows_of
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.errors import StoreMismatch, UnusableInput
 from slowwave.common.run_counts import RunCount
@@ -24,7 +20,7 @@ from storage.changes import FACT_TABLES
 from storage.connection import namespaces
 from storage.doctor import PartialSnapshot, defects
 from storage.lease import IMPORTED
-from storage.snapshots import Reading, batches
+from storage.snapshots import Reading
 from storage.store import Store
 from storage.tables import TABLES, WITH_VECTORS, Role, tables_of
 from storage.transactions import Transaction
@@ -37,49 +33,28 @@ from .reembedding import OTHERS, Wording
 IMPORT, SYSTEM = "import", "slowwave"
 LEFT_OUT = ("commits", "log_marks")
 """The history of versions, which the new namespace begins anew, and how far logs were counted that it does not have."""
-UNIT_TOLERANCE = 1e-3
-"""How far from one the length of a vector may be, which was stored as float32 and may have been written as text."""
 
 
 def import_own(run: Run, folder: Path, *, trust: bool = False, dry_run: bool = False) -> Imported:
-    """Import an export of our own.
+    """Import an export of our own, which no filter judges: a person says that it is to be trusted.
 
-    One that is as this store wrote it comes back row for row into a namespace that holds nothing yet; so does one that
-    a person trusts, if its rows agree with each other. All of that is published at once, or nothing is, and vectors
-    that were left out are made anew with the model that the export names.
+    It comes back row for row into a namespace that holds nothing yet, if its rows agree with each other. All of that
+    is published at once, or nothing is, and vectors are made anew with the model that the export names.
 
     Raises `UnusableInput` where nobody vouches for it, the namespace holds something, or a file is damaged; then
     nothing is written.
     """
     manifest = read_manifest(folder)
-    with nullcontext(folder) if trust else _private_copy(folder, manifest.files) as files:
-        seal = manifest.judged(files, None if trust else own_key(run.store))
-        if seal.standing != "whole" and not trust:
-            raise UnusableInput(f"Nothing was imported. {seal.reason}", "Take every row as it is with --trust.")
-        own = replace(run, embedder=manifest.embed_model)
-        counts = _bring_back(own, files, str(folder), manifest, seal, dry_run)
-    return Imported(run.id, str(folder), SYSTEM, False, counts, (), seal)
+    if not trust:
+        raise UnusableInput(
+            "Nothing was imported: an export of slowwave comes in row for row, past every filter.",
+            "Where you know who wrote it, say --trust.",
+        )
+    counts = _bring_back(replace(run, embedder=manifest.embed_model), folder, manifest, dry_run)
+    return Imported(run.id, str(folder), SYSTEM, False, counts, ())
 
 
-@contextmanager
-def _private_copy(folder: Path, names: Iterable[str]) -> Iterator[Path]:
-    """A copy of these files that vanishes afterwards: what the seal was checked on cannot be changed before it is read.
-
-    Raises `UnusableInput` where a file cannot be read or there is no room.
-    """
-    with TemporaryDirectory(prefix="slowwave-import-") as place:  # mode 0700
-        for name in names:
-            try:
-                copyfile(folder / name, Path(place, name))
-            except OSError as error:
-                raise UnusableInput(
-                    f"The file {name} cannot be read: {error}.",
-                    "Export it again, or set TMPDIR to a place with more room.",
-                ) from error
-        yield Path(place)
-
-
-def _bring_back(run: Run, files: Path, path: str, manifest: Manifest, seal: SealCheck, dry_run: bool) -> dict[str, int]:
+def _bring_back(run: Run, files: Path, manifest: Manifest, dry_run: bool) -> dict[str, int]:
     """Every row as it is, in one commit; returns how many of each table."""
     names = [name for name in tables_of(Role.STATE, Role.HISTORY) if name not in LEFT_OUT]
     counts = {name: _checked(files, manifest, name) for name in names}
@@ -93,9 +68,9 @@ def _bring_back(run: Run, files: Path, path: str, manifest: Manifest, seal: Seal
         )
     if not dry_run:
         tally = Counts(run.id, Counter({RunCount.ROWS_IMPORTED: sum(counts.values())}))
-        given = {"path": path, "commit": manifest.commit, "from": manifest.namespace}
-        with recorded(run, tally, {**given, "seal": seal.standing}):
-            _publish(run, files, manifest, [name for name in names if counts[name]], seat, seal)
+        given = {"path": str(files), "commit": manifest.commit, "from": manifest.namespace}
+        with recorded(run, tally, given):
+            _publish(run, files, manifest, [name for name in names if counts[name]], seat)
     return counts
 
 
@@ -128,11 +103,10 @@ def _check_is_empty(reading: Reading, namespace: str) -> None:
         )
 
 
-def _publish(run: Run, files: Path, manifest: Manifest, names: list[str], seat: Embedder, seal: SealCheck) -> None:
+def _publish(run: Run, files: Path, manifest: Manifest, names: list[str], seat: Embedder) -> None:
     """Write all tables in one commit. Texts are embedded within it: nobody else waits for a namespace that is new.
 
-    Whether it holds nothing is looked at again first: somebody may have written since. Rows that no seal vouches for
-    must agree with each other.
+    Whether it holds nothing is looked at again first: somebody may have written since.
     """
     plain = [name for name in names if name not in WITH_VECTORS]
     with store_of(run).commit(run.id, "import.export", run.now) as tx:
@@ -142,17 +116,15 @@ def _publish(run: Run, files: Path, manifest: Manifest, names: list[str], seat: 
         wording = Wording(tx)
         for name in WITH_VECTORS:
             if name in names:
-                rows = _rows(files, manifest, name)
-                _write(tx, name, rows if manifest.has_vectors else _embedded(tx, wording, seat, name, rows))
-        if seal.standing != "whole":
-            _check_agreement(tx)
-        tx.upsert("decisions", _decision(tx, seal))
+                _write(tx, name, _embedded(tx, wording, seat, name, _rows(files, manifest, name)))
+        _check_agreement(tx)
+        tx.upsert("decisions", _decision(tx))
 
 
 def _check_agreement(tx: Transaction) -> None:
     """Raise where rows refer to nothing, deny themselves, or are as no row of a store can be.
 
-    Status, place and vector are looked at here alone: nothing but a foreign export has wrong ones.
+    Status and place are looked at here alone: nothing but an edited export has wrong ones.
     """
     found = [(each.table, each.row_id, each.detail) for each in defects(PartialSnapshot(tx, frozenset(TABLES)))]
     for name in FACT_TABLES:
@@ -161,7 +133,6 @@ def _check_agreement(tx: Transaction) -> None:
     archived, used = (tx.frame(name, None, ["id"]) for name in reversed(FACT_TABLES))
     twice = archived.join(used, on="id", how="semi")["id"].sort()
     found += [("facts_archive", row, "It lies among the facts in use, too.") for row in twice]
-    found += _odd_vectors(tx)
     if found:
         table, row, detail = found[0]
         raise UnusableInput(
@@ -170,40 +141,19 @@ def _check_agreement(tx: Transaction) -> None:
         )
 
 
-def _odd_vectors(tx: Transaction) -> list[tuple[str, str, str]]:
-    """Table, row and what is wrong, for each vector that is not of length one: a text that has none has no zeros."""
-    found = []
-    for name in WITH_VECTORS:
-        for rows in batches(tx, name, ["id", "vector"], "vector IS NOT NULL"):
-            lengths = np.linalg.norm(rows["vector"].to_numpy(), axis=1)
-            odd = ~(np.abs(lengths - 1) <= UNIT_TOLERANCE)  # also where a number is none
-            wrong = zip(rows["id"].filter(pl.Series(odd)), lengths[odd], strict=True)
-            found += [(name, row, f"Its vector has length {round(float(length), 4)}.") for row, length in wrong]
-    return found
-
-
-def _decision(tx: Transaction, seal: SealCheck) -> pl.DataFrame:
-    """What the ledger says of all rows that came in as they are: who vouches for them."""
-    is_whole = seal.standing == "whole"
+def _decision(tx: Transaction) -> pl.DataFrame:
+    """What the ledger says of all rows that came in as they are: a person vouches for them."""
     counted = {name: tx.count(name) for name in FACT_TABLES} | {
         "active facts": tx.count(FACT_TABLES[0], "status = 'active'")
     }
-    row = decision(
-        IMPORT,
-        tx.run_id,
-        None,
-        None,
-        f"{seal.reason} Its rows came in as they are{'.' if is_whole else ', because a person trusts it.'}",
-        tx.now,
-        {"seal": seal.standing, **counted},
-        decided_by="rule" if is_whole else "person",
-        key=(),
+    reason = "The rows of an export came in as they are, because a person trusts it."
+    return decision_frame(
+        [decision(IMPORT, tx.run_id, None, None, reason, tx.now, counted, decided_by="person", key=())]
     )
-    return decision_frame([row])
 
 
 def _rows(files: Path, manifest: Manifest, name: str) -> Iterator[pl.DataFrame]:
-    return read_rows_of(files, manifest.format, name, manifest.dims, manifest.has_vectors)
+    return read_rows_of(files, manifest.format, name)
 
 
 def _write(tx: Transaction, name: str, parts: Iterator[pl.DataFrame]) -> None:

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from apps.cli import app
 from inference.embedding import open_embedder
-from recall.export import FORMATS, KEY_FILE, MANIFEST, SealCheck, export, is_own_export, read_manifest
+from recall.export import FORMATS, MANIFEST, export, is_own_export, read_manifest
 from recall.overview import list_runs
 from recall.readable_exports import page_names, safe_name
 from slowwave.common.errors import UnusableInput
@@ -32,12 +32,10 @@ from tasks.runtime.runs import existing_run, new_run
 from tasks.transfer.imports import Imported
 from tasks.transfer.own_exports import LEFT_OUT, _publish, _write, import_own
 
-WHOLE = SealCheck("whole", "It is as it was written.")
-
 
 def bring_back(folder: Path, store: Path, namespace: str = "default", **more: Any) -> Imported:
     run = new_run("import", str(store), namespace, DEFAULT_EMBEDDER, NOW)
-    return import_own(run, folder, **more)
+    return import_own(run, folder, trust=True, **more)
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +53,9 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def exports(memory: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """An export of each format, vectors in Parquet only."""
+    """An export of each format."""
     folder, store = tmp_path_factory.mktemp("exports"), Store.open(str(memory))
-    return {
-        format: export(store, folder / format, format, NOW, with_vectors=format == "parquet")[1] for format in FORMATS
-    }
+    return {format: export(store, folder / format, format, NOW)[1] for format in FORMATS}
 
 
 def manifest_of(folder: Path) -> dict[str, Any]:
@@ -79,10 +75,11 @@ def test_the_manifest_counts_every_table_and_names_the_state(memory: Path, expor
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", first["created_at"])
 
 
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
 def test_what_comes_back_is_what_was_published_row_for_row_with_vectors_made_anew(
-    memory: Path, exports: dict[str, Path], tmp_path: Path
+    format: str, memory: Path, exports: dict[str, Path], tmp_path: Path
 ) -> None:
-    done = bring_back(exports["jsonl"], tmp_path / "m", trust=True)
+    done = bring_back(exports[format], tmp_path / "m")
     assert done.counts["facts"] == len(rows(memory, "facts")) >= 5
     there, back = contents(memory, but=LEFT_OUT), contents(tmp_path / "m", but=LEFT_OUT)
     assert_same(
@@ -100,11 +97,6 @@ def test_what_comes_back_is_what_was_published_row_for_row_with_vectors_made_ane
     assert set(rows(tmp_path / "m", "runs")["id"]) == {done.run, *rows(memory, "runs")["id"]}
     commits = Store.open(str(tmp_path / "m")).commits()
     assert commits.filter(pl.col("kind") == "import.export").height == 1
-
-
-def test_vectors_come_along_if_they_are_asked_for(memory: Path, exports: dict[str, Path], tmp_path: Path) -> None:
-    bring_back(exports["parquet"], tmp_path / "m", trust=True)
-    assert_same(contents(memory, but=LEFT_OUT), contents(tmp_path / "m", but=LEFT_OUT))
 
 
 def test_nothing_is_overwritten_on_either_way(memory: Path, exports: dict[str, Path], tmp_path: Path) -> None:
@@ -128,7 +120,7 @@ def test_what_was_written_while_an_import_began_is_not_overwritten(
     with store.commit("other", "test", NOW) as tx:
         tx.upsert("metadata", pl.DataFrame({"id": ["mine"], "text": ["said"]}))
     with pytest.raises(UnusableInput, match="holds something already"):
-        _publish(run, exports["jsonl"], manifest, ["runs"], open_embedder(manifest.embed_model), WHOLE)
+        _publish(run, exports["jsonl"], manifest, ["runs"], open_embedder(manifest.embed_model))
     assert store.snapshot().frame("metadata")["id"].to_list() == ["mine"]
 
 
@@ -164,7 +156,7 @@ def test_a_damaged_export_is_refused_before_anything_is_made(exports: dict[str, 
     )
     for number, (change, words) in enumerate(cases):
         with pytest.raises(UnusableInput, match=words):
-            bring_back(damaged(f"x{number}", change), tmp_path / "m", "back", trust=True)
+            bring_back(damaged(f"x{number}", change), tmp_path / "m", "back")
     assert not namespaces(str(tmp_path / "m"))
 
 
@@ -241,7 +233,8 @@ def test_the_commands_export_and_import_and_say_how_much(memory: Path, tmp_path:
         CliRunner().invoke(app, ["export", str(tmp_path / "z"), "--store", str(memory)], terminal_width=300).stdout
     )
     assert "Left out: vectors" in said_so
-    tried = run("import", tmp_path / "x", "--namespace", "again", "--dry-run")
+    assert "--trust" in str(run("import", tmp_path / "x", "--namespace", "again", "--dry-run"))
+    tried = run("import", tmp_path / "x", "--namespace", "again", "--dry-run", "--trust")
     assert (tried["counts"]["facts"], tried["system"]) == (told["counts"]["facts"], "slowwave")
     assert namespaces(str(memory)) == ["default"]
     words = ["import", str(tmp_path / "x"), "--store", str(tmp_path / "back"), "--trust"]
@@ -249,38 +242,3 @@ def test_the_commands_export_and_import_and_say_how_much(memory: Path, tmp_path:
     [run_id] = rows(tmp_path / "back", "runs", "flow = 'import'")["id"]
     assert line == f"Back with: slowwave undo {run_id}"
     assert "no format" in str(run("export", "--format", "csv", tmp_path / "y"))
-    assert "holds no vectors" in str(run("export", "--format", "markdown", "--vectors", tmp_path / "y"))
-
-
-# A key that cannot be used
-
-
-def garbled(path: Path) -> None:
-    path.write_bytes(b"\xff\x00 no key")
-
-
-def unreadable(path: Path) -> None:
-    path.unlink()
-    path.mkdir()  # whoever runs as root may read every file
-
-
-def leads_nowhere(path: Path) -> None:
-    path.unlink()
-    path.symlink_to("nowhere")
-
-
-@pytest.mark.parametrize("spoil", [garbled, unreadable, leads_nowhere])
-def test_where_the_key_cannot_be_used_nothing_is_sealed_or_known_as_its_own(
-    spoil: Callable[[Path], None], memory: Path, tmp_path: Path
-) -> None:
-    here = Path(shutil.copytree(memory, tmp_path / "memory"))
-    folder = export(Store.open(str(here)), tmp_path / "x", "jsonl", NOW)[1]
-    spoil(here / KEY_FILE)
-    with pytest.raises(UnusableInput) as refused:
-        export(Store.open(str(here)), tmp_path / "y", "parquet", NOW)
-    assert KEY_FILE in refused.value.message
-    assert "Put a copy of it back" in refused.value.remedy
-    assert not (tmp_path / "y").exists()
-    with pytest.raises(UnusableInput, match=KEY_FILE):
-        bring_back(folder, here, "back", dry_run=True)
-    assert bring_back(folder, here, "back", trust=True, dry_run=True).counts["facts"]

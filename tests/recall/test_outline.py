@@ -130,7 +130,7 @@ def test_what_is_forgotten_takes_the_outline_of_its_conversation_along(store: Pa
 
 def test_an_export_holds_the_outline_and_brings_it_back(store: Path, tmp_path: Path) -> None:
     _, folder = export(Store.open(str(store)), tmp_path / "export", "jsonl", NOW)
-    import_own(new_run("import", str(store), "back", DEFAULT_EMBEDDER, NOW), folder)
+    import_own(new_run("import", str(store), "back", DEFAULT_EMBEDDER, NOW), folder, trust=True)
     assert lines_of(store, "back") == lines_of(store) != {}
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
-from pathlib import Path
 from threading import Barrier
 from typing import Any
 
@@ -17,7 +16,6 @@ from talk import learn, said, written
 
 from bench.loopback_storage import CONDITIONAL, LoopbackStorage, loopback_storage
 from inference.embedding import open_embedder
-from recall.export import export, own_key
 from slowwave.common.errors import Fenced, NoStoreYet, UnknownName, UnusableInput
 from slowwave.common.settings import RetentionSettings
 from slowwave.integrations.python_api import OpenMemory
@@ -225,11 +223,3 @@ class TestMaking:
         make_once(db, lambda: made.append(1), lambda: bool(made), lease_s=30, clock=clock)
         make_once(db, lambda: made.append(2), lambda: bool(made), lease_s=30, clock=clock)
         assert made == [1]
-
-
-@pytest.mark.proof
-def test_a_store_on_object_storage_has_no_key_and_its_export_says_so(house: Store, tmp_path: Path) -> None:
-    assert own_key(URI, is_made=True) is None
-    manifest, folder = export(house, tmp_path / "x", "jsonl", EPOCH)
-    assert manifest.holds.endswith("It has no seal, because the store has no key.")
-    assert manifest.judged(folder, None).standing == "no seal"

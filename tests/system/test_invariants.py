@@ -76,7 +76,7 @@ def test_every_road_to_an_active_fact_passes_the_ledger(tmp_path: Path) -> None:
         approve(run("review", "asked"), waiting, Person("ana", "python"))
         import_export(run("import", "foreign"), EXAMPLES / "foreign" / "mem0.json", IngestSettings())
         export(Store.open(str(home)), folder, "jsonl", NOW)
-        import_own(run("import", "whole"), folder)
+        import_own(run("import", "whole"), folder, trust=True)
     assert {kind for kind, count in made.items() if count} == {
         "ingest.apply", "observe", "undo", "review", "import.export",
     }  # fmt: skip
