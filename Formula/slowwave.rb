@@ -27,6 +27,6 @@ class Slowwave < Formula
 
   test do
     assert_match version.to_s, shell_output("#{bin}/slowwave --version")
-    system bin/"slowwave", "doctor", "--environment", "--store", testpath/"memory"
+    system bin/"slowwave", "demo", "--keep", testpath/"memory"
   end
 end

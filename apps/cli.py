@@ -174,7 +174,7 @@ def main() -> None:
         if os.environ.get("SLOWWAVE_DEBUG"):
             raise
         message = f"A package is missing or broken: {error}."
-        _show_error("Error", message, "`slowwave doctor --environment` says which, and how to mend it.", 1)
+        _show_error("Error", message, "`pip check` says which; `pip install --force-reinstall slowwave` mends it.", 1)
     except Exception as error:
         if os.environ.get("SLOWWAVE_DEBUG"):
             raise

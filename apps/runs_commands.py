@@ -1,21 +1,17 @@
-"""Commands about runs and the state of store and installation: what ran, what can come back, undo, doctor."""
+"""Commands about runs and the state of the store: what ran, what can come back, undo, doctor."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib import metadata
-from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from packaging.requirements import Requirement
 from rich.text import Text
 
-from slowwave.common.errors import NoStoreYet, SlowwaveError, UnknownName, UnusableInput
+from slowwave.common.errors import UnusableInput
 from slowwave.common.text import short_id
 from slowwave.common.timestamps import in_utc
 
@@ -188,9 +184,6 @@ def doctor(
     repair: Annotated[
         bool, typer.Option("--repair", help="Repair what can be repaired, in one commit that can be undone.")
     ] = False,
-    environment: Annotated[
-        bool, typer.Option("--environment", help="Check the installation: packages, keys, models, store.")
-    ] = False,
     yes: Yes = False,
     *,
     place: Place,
@@ -198,16 +191,8 @@ def doctor(
 ) -> Shown:
     """Check the store for damage, such as keys that occur twice. Exit code 1 if any is left.
 
-    --repair first shows the repairs, and asks before it makes them. --environment checks the installation instead of
-    the store; exit code 1 if something needed is missing.
+    --repair first shows the repairs, and asks before it makes them.
     """
-    if environment:
-        checks = [*check_environment(place, os.environ)]
-        is_ready = all(each.state == "ok" for each in checks)
-        yield {"is_ready": is_ready, "checks": checks}
-        rows = [(each.check, each.state, f"{each.found}\n{each.remedy}".rstrip()) for each in checks]
-        yield table("Environment", ("check", "state", "found, and the way out"), rows)
-        raise typer.Exit(0 if is_ready else 1)
     from storage.doctor import UNREADABLE, examine, look, mend_head
     from storage.doctor import repair as mend
     from storage.rows import new_run_id
@@ -254,91 +239,3 @@ def _examined(mended: Sequence[Defect], left: Sequence[Defect], run: str, namesp
         yield f"Healthy{f'; {len(mended)} findings mended' if mended else ''}."
     if mended and not rows:  # the repair of damage cannot be undone
         yield undo_line(run)
-
-
-# The environment: whether everything that slowwave runs on is here. Nothing heavy is imported at the top, so that the
-# checks run where a package is missing or broken, too.
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """What one check found, and the way out of a problem: something needed that is missing, broken or does not fit."""
-
-    check: str
-    state: Literal["ok", "problem"]
-    found: str
-    remedy: str = ""
-
-
-def check_environment(place: Place, environ: Mapping[str, str]) -> Iterator[Check]:
-    """A row for each check of this process and this place. No key is shown, and no model is called."""
-    checks: dict[str, Callable[[], str]] = {
-        "packages": _packages,
-        "language model": lambda: _language_models(place.settings.model_dump(), environ),
-        "embedding model": lambda: _embedding_model(place.settings.embedder, environ),
-        "store": lambda: _store(place),
-    }
-    for name, check in checks.items():
-        try:
-            yield Check(name, "ok", check())
-        except SlowwaveError as error:
-            yield Check(name, "problem", error.message, error.remedy)
-        except ImportError as error:
-            yield Check(name, "problem", f"A package does not load: {error}", "pip install --force-reinstall slowwave")
-
-
-def _packages() -> str:
-    """How many packages are needed; raises where one is missing, too old or too new."""
-    required = [Requirement(line) for line in metadata.requires("slowwave") or ()]
-    needed = [each for each in required if each.marker is None or each.marker.evaluate({"extra": ""})]
-    installed = {each.metadata["Name"].lower(): each.version for each in metadata.distributions()}
-    wrong = [f"'{each.name}{each.specifier}'" for each in needed
-             if not each.specifier.contains(installed.get(each.name, ""), prereleases=True)]  # fmt: skip
-    if wrong:
-        raise SlowwaveError(f"Missing, too old or too new: {', '.join(wrong)}.", f"pip install {' '.join(wrong)}")
-    return f"all {len(needed)} as needed"
-
-
-def _language_models(settings: Mapping[str, Any], environ: Mapping[str, str]) -> str:
-    """The language models of the settings; raises where the key of one is not there."""
-    from inference.providers import choose
-
-    llm = settings["ingest"]["llm"]
-    names = sorted({value for name, value in llm.items() if value and (name == "model" or name.endswith("_model"))})
-    for name in names:
-        choose(name, environ)
-    return ", ".join(names)
-
-
-def _embedding_model(name: str, environ: Mapping[str, str]) -> str:
-    """The embedding model; raises where the bundled one is broken, or the key of another one is not there."""
-    from inference.embedding import STATIC_MODELS, find_function, is_static, open_embedder
-
-    if name in STATIC_MODELS:
-        open_embedder(name).embed(["slowwave"])
-    elif not is_static(name):
-        find_function(name, environ)
-    return name
-
-
-def _store(place: Place) -> str:
-    """Where the store is, and its schema version; raises where it cannot be written or needs a newer slowwave."""
-    from storage.connection import is_remote
-    from storage.store import Store
-    from storage.tables import SCHEMA_VERSION
-
-    folder = Path(place.uri).absolute()
-    there = next(each for each in (folder, *folder.parents) if each.exists())
-    if not is_remote(place.uri) and not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
-        raise UnusableInput(f"{there} is not a folder that can be written.", "Choose another one with --store.")
-    try:
-        version = Store.attach(place.uri, place.namespace).head.schema_version
-    except (NoStoreYet, UnknownName):
-        return f"{place.uri}, which is not made yet"
-    if version > SCHEMA_VERSION:
-        raise UnusableInput(
-            f"The store has schema version {version}, this slowwave knows {SCHEMA_VERSION}.",
-            "pip install --upgrade slowwave",
-        )
-    old = "" if version == SCHEMA_VERSION else f"; the next command migrates it to {SCHEMA_VERSION}"
-    return f"{place.uri}, schema version {version}{old}"

@@ -44,7 +44,6 @@ def try_everything(slowwave: str, folder: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SLOWWAVE_"))}
     here: dict[str, Any] = {"cwd": folder, "env": environment | {"HOME": str(folder)}}
     print(run([slowwave, "--version"], **here).strip())
-    run([slowwave, "doctor", "--environment"], **here)
     run([slowwave, "demo"], **here)
     run([slowwave, "ingest", "talk.jsonl"], **here)
     found = json.loads(run([slowwave, "recall", "Where does Ana live?", "--json"], **here))

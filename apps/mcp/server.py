@@ -32,7 +32,7 @@ from slowwave.common.errors import Refused, UnusableInput
 from slowwave.integrations.python_api import OpenMemory
 
 from . import reading_tools, writing_tools
-from .tools import TOOLS, StrictTool
+from .tools import TOOLS, strict_tool
 
 if TYPE_CHECKING:
     import uvicorn
@@ -82,7 +82,7 @@ def make_server(
 @functools.cache
 def _tools() -> list[Tool]:
     """All tools. Their schemas take a quarter of a second to make and are the same for every server of a process."""
-    return [*map(StrictTool.of, TOOLS)]
+    return [*map(strict_tool, TOOLS)]
 
 
 async def _flush_now_and_then(memory: OpenMemory) -> None:

@@ -14,7 +14,7 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
 from mcp_types import ToolAnnotations
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from inference.secrets import clean_error, without_secrets
 from slowwave.common.errors import SlowwaveError
@@ -117,49 +117,17 @@ def memory_of(ctx: Agent) -> OpenMemory:
     return ctx.request_context.lifespan_context
 
 
-# Calls of a tool: unknown arguments are refused, and errors in a call are explained in plain words.
-
-
-_MOST_WRONG = 5
-_CLASS = re.compile(r"a valid dictionary or instance of \w+")
-
-
-class StrictTool(Tool):
-    """A tool that refuses unknown arguments instead of dropping them."""
-
-    @classmethod
-    def of(cls, name: str) -> Tool:
-        """One of TOOLS."""
-        function, title, permissions = TOOLS[name]
-        made = cls.from_function(
-            function, name, title=title, description=inspect.getdoc(function), annotations=permissions
-        )
-        taken = made.fn_metadata.arg_model
-        taken.model_config["extra"] = "forbid"
-        taken.model_rebuild(force=True)
-        made.parameters = taken.model_json_schema(by_alias=True)
-        return made
-
-    async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:
-        """Run it; raises `ToolError` in words that an agent can act on."""
-        try:
-            return await super().run(arguments, context, convert_result)
-        except UnexpectedToolError:
-            raise
-        except ToolError as error:
-            if isinstance(error.__cause__, ValidationError):
-                raise ToolError(self._wrong(error.__cause__)) from error.__cause__
-            raise
-
-    def _wrong(self, found: ValidationError) -> str:
-        known = ", ".join(self.parameters["properties"])
-        errors = list[str]()
-        for each in found.errors(include_url=False, include_context=False, include_input=False):
-            name, message = ".".join(map(str, each["loc"])), _CLASS.sub("an object", each["msg"])
-            plain = f"{name}: {message[:1].lower()}{message[1:]}"
-            errors.append(f"there is no {name}" if each["type"] == "extra_forbidden" else plain)
-        more = f"; and {len(errors) - _MOST_WRONG} more" if len(errors) > _MOST_WRONG else ""
-        return f"{self.name} cannot be called so: {'; '.join(errors[:_MOST_WRONG])}{more}. It takes {known}."
+def strict_tool(name: str) -> Tool:
+    """One of TOOLS, which refuses unknown arguments instead of dropping them."""
+    function, title, permissions = TOOLS[name]
+    made = Tool.from_function(
+        function, name, title=title, description=inspect.getdoc(function), annotations=permissions
+    )
+    taken = made.fn_metadata.arg_model
+    taken.model_config["extra"] = "forbid"
+    taken.model_rebuild(force=True)
+    made.parameters = taken.model_json_schema(by_alias=True)
+    return made
 
 
 # In which words results name types and relations (C8); those of both languages are understood on the way in.
