@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, Ty
 from inference.secrets import clean_error
 
 from .retrying import FLOW_TRIES, LONGEST_TASK_S, TASK_TRIES, Tries, tried_flow, tried_task, within
-from .telemetry import traced
 
 if TYPE_CHECKING:
     from .runs import Run
@@ -122,12 +121,12 @@ def flow(
 
     def declare(body: Callable[P, R]) -> Callable[P, R]:
         if not HAS_PREFECT:
-            guarded = within(_without_secrets, traced("flow", name, body))
+            guarded = within(_without_secrets, cast(AsyncBody, body))
             return Inline(cast(Callable[P, R], tried_flow(name, guarded, tries)))
         from .prefect_engine import Flow, as_deployed, run_name
 
         described = cast(AsyncBody, _described(body))
-        guarded = within(_without_secrets, traced("flow", name, as_deployed(described, takes_turns)))
+        guarded = within(_without_secrets, as_deployed(described, takes_turns))
         options.update(name=name, flow_run_name=run_name, retries=0)
         return cast(Callable[P, R], Flow(tried_flow(name, guarded, tries), **options))
 
@@ -151,8 +150,7 @@ def task(
     """
 
     def declare(body: Callable[P, R]) -> Callable[P, R]:
-        guarded = within(_without_secrets, traced("task", name, body))
-        tried = cast(Callable[P, R], tried_task(name, guarded, tries, longest_s))
+        tried = tried_task(name, within(_without_secrets, body), tries, longest_s)
         if not HAS_PREFECT:
             return Inline(tried)
         from prefect.cache_policies import NO_CACHE

@@ -66,8 +66,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
 
 
 @pytest.mark.proof
-def test_a_flow_is_a_span_with_its_run_state_and_counts(seen: Seen) -> None:
-    [flow] = seen.named("flow ingest")
+def test_a_run_is_a_span_with_its_state_and_counts(seen: Seen) -> None:
+    [flow] = seen.named("run ingest")
     told = dict(flow.attributes)
     assert told["slowwave.flow"] == "ingest"
     assert told["slowwave.namespace"] == "default"
@@ -75,21 +75,21 @@ def test_a_flow_is_a_span_with_its_run_state_and_counts(seen: Seen) -> None:
     assert told["slowwave.run.state"] == "completed"
     assert told["slowwave.count.messages_stored"] == 10
     assert told["slowwave.llm.calls"] >= 1
-    assert [span.attributes["slowwave.run.state"] for span in seen.named("flow decay")] == ["completed"]
+    assert [span.attributes["slowwave.run.state"] for span in seen.named("run decay")] == ["completed"]
 
 
-def test_tasks_commits_and_model_calls_lie_within_their_flow(seen: Seen) -> None:
+def test_commits_and_model_calls_lie_within_their_run(seen: Seen) -> None:
     spans = {span.context.span_id: span for span in seen.spans.get_finished_spans()}
 
     def way(span: Any) -> list[str]:
         return [span.name, *(way(spans[span.parent.span_id]) if span.parent else [])]
 
     [commit] = seen.named("commit ingest.messages")
-    assert way(commit) == ["commit ingest.messages", "task admit messages", "flow ingest"]
+    assert way(commit) == ["commit ingest.messages", "run ingest"]
     assert commit.attributes["slowwave.commit.rows"] >= 10
     assert 0 <= commit.attributes["slowwave.lease.wait_s"] < 60
     [call, *_] = seen.named("chat claude-haiku-4-5")
-    assert way(call)[1:] == ["task read windows", "task extract facts", "flow ingest"]
+    assert way(call)[1:] == ["run ingest"]
 
 
 def test_a_model_call_is_told_in_the_words_of_the_conventions(seen: Seen) -> None:
