@@ -146,8 +146,7 @@ class RunCount(StrEnum):
     ITEMS_KNOWN = "items known", "items known before"
     ITEMS_NEW = "items new", "new items", IN_SHORT
     ITEMS_REFUSED = "items refused"
-    ITEMS_UNREADABLE = "items that could not be read"
-    ITEMS_DELETED_OR_DERIVED = "items deleted or derived", "items skipped as deleted or derived from others"
+    ITEMS_LEFT_OUT = "items left out"
     ITEMS_ABOUT_NOBODY = "items about nobody", "items dropped because they name nobody"
     ITEMS_WITH_ORDERS = "items that give orders", "items refused because they give orders"
 

@@ -143,9 +143,9 @@ def _blocks(found: Iterable[tuple[int, Message | Note]]) -> Iterator[list[tuple[
 
 def _read_transcript(source: SourceInfo, settings: IngestSettings) -> Iterator[tuple[int, Message | Note]]:
     """(line, message or note) of a file of conversations."""
-    named, loaded = BY_NAME[source.format], _loaded(source)
+    named, values = BY_NAME[source.format], loaded(source)
     start = origin = _origin(source)
-    for line, value, note in named.gather(loaded) if named.gather else loaded:
+    for line, value, note in named.gather(values) if named.gather else values:
         if note:
             yield line, note
         if note and note.kind != "adjusted":
@@ -184,7 +184,8 @@ def _parsed(parse: Callable[[], Parsed]) -> Parsed:
         yield Note("unreadable", "nested too deeply")
 
 
-def _loaded(source: SourceInfo) -> Iterator[Loaded]:
+def loaded(source: SourceInfo) -> Iterator[Loaded]:
+    """(line or item, value, note) of a file of JSON."""
     if source.shape == "values":
         with _open_text(source) as stream:
             yield from load_values(stream.read())

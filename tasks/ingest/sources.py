@@ -87,14 +87,14 @@ def find_sources(paths: Sequence[str | Path], format: str = "auto") -> tuple[lis
             if file.resolve() in sources:
                 continue
             if file != path and not file.resolve().is_relative_to(path.resolve()):
-                issues.append(ReadIssue(_shown(file), 0, _LEADS_OUT, "skipped"))
+                issues.append(ReadIssue(shown_path(file), 0, _LEADS_OUT, "skipped"))
                 continue
             try:
-                found = _open_source(file, format, is_named=file == path)
+                found = open_source(file, format, is_named=file == path)
             except UnusableInput as error:
                 if file == path:
                     raise
-                issues.append(ReadIssue(_shown(file), 0, redact(error.message).text, "skipped"))
+                issues.append(ReadIssue(shown_path(file), 0, redact(error.message).text, "skipped"))
             else:
                 sources[file.resolve()] = found
     if issues and not sources:
@@ -118,7 +118,8 @@ def walk(folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def _open_source(path: Path, format: str, *, is_named: bool) -> SourceInfo:
+def open_source(path: Path, format: str, *, is_named: bool) -> SourceInfo:
+    """One file and how it is read; raises `UnusableInput` where it cannot be."""
     if not path.is_file():
         raise UnusableInput(f"{path} is neither a file nor a folder.", "Save its content to a file first.")
     try:
@@ -140,7 +141,7 @@ def _open_source(path: Path, format: str, *, is_named: bool) -> SourceInfo:
         shape = "prose"
     elif shape == "prose":
         shape = "values" if BY_NAME[found].is_values else "lines"
-    uri = _shown(path)
+    uri = shown_path(path)
     return SourceInfo(
         id=text.row_id("s", uri, content_hash), uri=uri, path=path, format=found, shape=shape, encoding=encoding,
         is_utf8=is_utf8 or encoding.startswith(("utf-16", "utf-32")), content_hash=content_hash, size=status.st_size,
@@ -148,7 +149,7 @@ def _open_source(path: Path, format: str, *, is_named: bool) -> SourceInfo:
     )  # fmt: skip
 
 
-def _shown(path: Path) -> str:
+def shown_path(path: Path) -> str:
     """The path as it may be stored: paths that differ in a secret still differ."""
     name = text.readable(path.as_posix())
     return hidden_names([name]).get(name, name)

@@ -6,22 +6,20 @@ synchronisation: what an item says now is a new candidate beside what it said be
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import orjson
 import polars as pl
 
 from recall.export import is_own_export
 from slowwave.common.errors import UnusableInput
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import ExtractSettings, IngestSettings
-from slowwave.common.text import readable, row_id
+from slowwave.common.text import digest, row_id
 from slowwave.facts.revision.candidates import build_candidates
 from slowwave.integrations.foreign.parsers import READS, read_export
 from slowwave.integrations.foreign.records import (
@@ -34,8 +32,6 @@ from slowwave.integrations.foreign.records import (
     without_secrets,
 )
 from slowwave.reading.filters.injection import injection_reasons
-from slowwave.reading.ingestion.conversations import hidden_names
-from slowwave.reading.ingestion.formats import MIXED, binary_kind, encoding_of, load_lines
 from storage.rows import quoted
 from storage.snapshots import Reading
 from tasks.entities.derived import assign_new, link_entities, touched_entities
@@ -44,6 +40,8 @@ from tasks.ingest.admission import EXCERPT, episode_id, episode_rows
 from tasks.ingest.application import apply_patches
 from tasks.ingest.candidate_rows import BatchRows, RelationForms, episode_links, ontology, write
 from tasks.ingest.identities import names_of, resolve_again
+from tasks.ingest.reading import loaded
+from tasks.ingest.sources import open_source, shown_path
 from tasks.nightly.groups import note_due, refreshed_aspects
 from tasks.orchestration.phases import tidy
 from tasks.orchestration.tallies import OUTCOMES
@@ -78,7 +76,7 @@ class Imported:
             "system": self.system,
             "known": self.is_known,
             "counts": dict(self.counts),
-            "skipped": [{"place": s.place, "reason": s.reason, "loss": s.loss} for s in self.skipped],
+            "skipped": [each._asdict() for each in self.skipped],
         }
 
 
@@ -115,13 +113,11 @@ def import_export(
 
 
 def _read_counts(content: Foreign, redacted: int) -> Counter[RunCount]:
-    by_loss = Counter(each.loss for each in content.skipped)
     return Counter(
         {
             RunCount.ITEMS_READ: len(content.claims),
             RunCount.ENTITIES_READ: content.entities["name"].n_unique(),
-            RunCount.ITEMS_UNREADABLE: by_loss["broken"] + by_loss["endless"],
-            RunCount.ITEMS_DELETED_OR_DERIVED: by_loss["gone"],
+            RunCount.ITEMS_LEFT_OUT: len(content.skipped),
             RunCount.TEXTS_WITH_SECRETS: redacted,
         }
     )
@@ -293,7 +289,6 @@ def _refusals(messages: pl.DataFrame) -> pl.DataFrame:
 
 
 _SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
-_HEAD_BYTES = 262_144
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -318,53 +313,30 @@ def read_foreign(path: str | Path, system: str = "auto") -> ForeignFile:
     JSON, and where nothing shows which system wrote it.
     """
     given = Path(path).expanduser()
-    uri = _shown(given)
+    uri = shown_path(given)
     if is_own_export(given):
         raise UnusableInput(f"{uri} is an export of slowwave.", "slowwave import takes it as a whole.")
     if not given.exists():
         raise UnusableInput(f"There is no file or folder {str(given)!r}.", "Check the path.")
     listed = sorted(given.iterdir()) if given.is_dir() else []
     files = [file for file in listed if file.is_file() and file.suffix.lower() in _SUFFIXES] or [given]
-    try:
-        content = [(f"{file.name} " if len(files) > 1 else "", file.read_bytes()) for file in files]
-    except OSError as error:
-        raise UnusableInput(f"{uri} cannot be read: {error.strerror or error}.", READS) from error
-    loaded = [
-        (f"{name}{place}".strip(), value, why) for name, raw in content for place, value, why in _values(uri, raw)
-    ]
-    values = [(place, value) for place, value, why in loaded if not why]
-    broken = [Skipped(place, why) for place, _, why in loaded if why]
-    if not values:
-        first = f": {broken[0].place}: {broken[0].reason}" if broken else " is empty"
-        raise UnusableInput(f"Nothing can be read, {uri}{first}.", f"{READS} Was the export finished?")
-    whole = hashlib.blake2b(b"".join(raw for _, raw in content), digest_size=16).hexdigest()
-    modified = datetime.fromtimestamp(max(file.stat().st_mtime for file in files), UTC)
-    return ForeignFile(uri, whole, modified, read_export(values, system, broken, uri))
-
-
-def _values(uri: str, raw: bytes) -> Iterator[tuple[str, Any, str]]:
-    """(place, value, why it cannot be read) of each JSON value: one document, or one value a line."""
-    if kind := binary_kind(raw[:_HEAD_BYTES]):
-        raise UnusableInput(f"{uri} is {kind}, not JSON.", f"{READS} Unpack or export it first.")
-    text = raw.decode(encoding_of(raw[:_HEAD_BYTES]), MIXED).removeprefix("\ufeff").encode()
-    try:
-        whole = orjson.loads(text or b"[]")
-    except orjson.JSONDecodeError as error:
-        found = [*load_lines(text.split(b"\n"))]
-        if text.strip() and not any(isinstance(value, dict) for _, value, _ in found):
-            where = readable(str(error))
-            raise UnusableInput(
-                f"{uri} is no JSON: {where}.", f"{READS} If it was cut off, export it again."
-            ) from error
+    sources = [open_source(file, "messages", is_named=True) for file in files]
+    values: list[tuple[str, Any]] = []
+    broken: list[Skipped] = []
+    for source in sources:
+        found, what = [*loaded(source)], "line" if source.shape == "lines" else "item"
         for number, value, note in found:
-            yield f"line {number}", value, note.reason if note is not None and note.kind == "unreadable" else ""
-        return
-    yield from (
-        ((f"[{n}]", value, "") for n, value in enumerate(whole)) if isinstance(whole, list) else [("", whole, "")]
+            place = (
+                f"{source.path.name if len(sources) > 1 else ''} {f'{what} {number}' if len(found) > 1 else ''}".strip()
+            )
+            if note is not None and note.kind == "unreadable":
+                broken.append(Skipped(place, note.reason))
+            else:
+                values.append((place, value))
+    if not values:
+        raise UnusableInput(f"Nothing in {uri} can be read: {broken[0].reason if broken else 'it is empty'}.", READS)
+    whole = digest(*(source.content_hash for source in sources), size=16)
+    content = read_export(values, system, uri)
+    return ForeignFile(
+        uri, whole, max(source.modified_at for source in sources), replace(content, skipped=(*broken, *content.skipped))
     )
-
-
-def _shown(path: Path) -> str:
-    """The path as it may be stored and told: without secrets."""
-    name = readable(path.as_posix())
-    return hidden_names([name]).get(name, name)

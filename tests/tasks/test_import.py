@@ -123,8 +123,8 @@ def test_broken_items_are_skipped_with_their_place_and_the_rest_is_read(write: W
     ("content", "told"),
     [
         ("", "is empty"),
-        ("{", "is no JSON"),
-        ("hello", "is no JSON"),
+        ("{", "not JSON"),
+        ("hello", "not JSON"),
         ('[{"a": 1}]', "shows which memory system wrote it: its fields are a"),
         ("{}", "wrote it: it holds no object with fields"),
         ("null", "wrote it: it holds no object with fields"),

@@ -14,14 +14,14 @@ relation `{source, relationship, target | destination}`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from slowwave.common.errors import UnknownName, UnusableInput
 from slowwave.common.lexicon.labels import OBSERVED
 from slowwave.common.text import readable
 
-from .records import Drafts, Foreign, Item, Skipped, items_of, key_of, moment_of, name_of, text_of
+from .records import Drafts, Foreign, Item, items_of, key_of, moment_of, name_of, text_of
 
 Values = Sequence[tuple[str, Any]]
 READS = "Exports of mem0, of Graphiti or Zep, and of the memory server of MCP can be read; name one with --from."
@@ -43,7 +43,7 @@ def _node(drafts: Drafts, place: str, item: Item) -> None:
     labels = [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
     name, key = name_of(item, "name"), text_of(item, "uuid", "uuid_", "id")
     if {"Community", "Saga"} & {*labels}:
-        drafts.skip(place, "a community is derived from its members: it is found again here", "gone")
+        drafts.skip(place, "a community is derived from its members: it is found again here")
     elif not name or not key:
         drafts.skip(place, "it has no name or no uuid")
     else:
@@ -59,7 +59,7 @@ def _edge(drafts: Drafts, place: str, item: Item) -> None:
         if "fact" in item or "name" in item:  # else it is one from an episode or a community to its members
             drafts.skip(place, "it has neither a name nor a fact")
     elif lost := [end or "without a name" for end in drafts.lacking((subject, target))]:
-        drafts.skip(place, f"its node {' and '.join(lost)} is not in the file", "endless")
+        drafts.skip(place, f"its node {' and '.join(lost)} is not in the file")
     else:
         changes = [at for at in (moment_of(item, "created_at"), moment_of(item, "expired_at")) if at is not None]
         drafts.claim(
@@ -109,7 +109,7 @@ def _mem0(drafts: Drafts, place: str, item: Item) -> None:
             valid_to=moment_of(item, "invalid_at", "invalidated_at"), group=name_of(item, "user_id", "agent_id"),
         )  # fmt: skip
     elif item.get("event") == "DELETE" or item.get("is_deleted") in (True, 1):
-        drafts.skip(place, "it was deleted in mem0", "gone")
+        drafts.skip(place, "it was deleted in mem0")
     elif not (statement := text_of(item, "memory", "data", "text")):
         drafts.skip(place, "it has no text under memory")
     else:
@@ -156,8 +156,8 @@ def known_system(name: str) -> str:
     return name
 
 
-def read_export(values: Values, system: str = "auto", before: Iterable[Skipped] = (), name: str = "It") -> Foreign:
-    """The content of the JSON values of a file, each with its place; `before` are items that the reader skipped.
+def read_export(values: Values, system: str = "auto", name: str = "It") -> Foreign:
+    """The content of the JSON values of a file, each with its place.
 
     Raises `UnusableInput` if the system is unknown, or nothing can be read as an export of `system`.
     """
@@ -171,11 +171,9 @@ def read_export(values: Values, system: str = "auto", before: Iterable[Skipped] 
             chosen.read(drafts, place, item)
         else:
             drafts.skip(place, "it is no object")
-    read = drafts.foreign(found, before)
-    broken = [each for each in read.skipped if each.loss == "broken"]
-    if broken and read.claims.is_empty() and read.entities.is_empty():
-        why = f"{broken[0].place}: {broken[0].reason}" if broken[0].place else broken[0].reason
-        raise UnusableInput(f"Nothing in {name} can be read as {found}: {why}.", READS)
+    read = drafts.foreign(found)
+    if read.skipped and read.claims.is_empty() and read.entities.is_empty():
+        raise UnusableInput(f"Nothing in {name} can be read as {found}: {read.skipped[0].reason}.", READS)
     return read
 
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.lexicon.labels import canonical_type, label_key
+from slowwave.common.lexicon.labels import canonical_type
 from slowwave.common.text import digest, normalise_name, readable, row_id
 from slowwave.common.timestamps import parse_time
 from slowwave.entities.mentions import RAW_MENTIONS
@@ -20,9 +20,6 @@ from slowwave.reading.filters.injection import injection_flags, injection_reason
 from slowwave.reading.filters.redaction import redact_all
 from slowwave.reading.ingestion.conversations import hidden_names
 from slowwave.reading.ingestion.transcripts import display_name, first, label
-
-Loss = Literal["broken", "gone", "endless"]
-"""Why an item is not taken: unreadable, deleted in its system or derived, or an end is missing in the file."""
 
 ENTITIES: frames.Schema = {
     **dict.fromkeys(("place", "name", "known_type", "summary"), frames.TEXT),
@@ -34,13 +31,11 @@ CLAIMS: frames.Schema = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """One item that is not taken: its place in the file, the reason, and the kind of loss."""
+class Skipped(NamedTuple):
+    """One item that is not taken: its place in the file, and the reason."""
 
     place: str
     reason: str
-    loss: Loss = "broken"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +65,7 @@ class Drafts:
         self, place: str, name: str, word: str | None, key: str = "", *, spaced: bool = False, **more: Any
     ) -> None:
         """Note an entity; `Ana_Ruiz` becomes Ana Ruiz in a type with proper names, or in any type if `spaced`."""
-        kind = type_of(word)
+        kind = canonical_type(word) if word else None
         is_joined = _JOINED.fullmatch(name) and (spaced or kind in _WITH_PROPER_NAMES)
         own = name.replace("_", " ") if is_joined else name
         self.entities.append({"place": place, "name": own, "known_type": kind, **more})
@@ -84,14 +79,14 @@ class Drafts:
         own = {"place": place, "subject": subject, "object": target, "relation": relation}
         self.claims.append({**own, "statement": statement, "key": key, **more})
 
-    def skip(self, place: str, reason: str, loss: Loss = "broken") -> None:
+    def skip(self, place: str, reason: str) -> None:
         """Note an item that is not taken."""
-        self.skipped.append(Skipped(place, reason, loss))
+        self.skipped.append(Skipped(place, reason))
 
-    def foreign(self, format: str, before: Iterable[Skipped] = ()) -> Foreign:
-        """Everything in frames; `before` are items that the reader of the file skipped."""
+    def foreign(self, format: str) -> Foreign:
+        """Everything in frames."""
         claims = [self._named(each) for each in self.claims]
-        return Foreign(format, _frame(self.entities, ENTITIES), _frame(claims, CLAIMS), (*before, *self.skipped))
+        return Foreign(format, _frame(self.entities, ENTITIES), _frame(claims, CLAIMS), (*self.skipped,))
 
     def _named(self, claim: dict[str, Any]) -> dict[str, Any]:
         """The claim with the names of its ends, its sentence and its key."""
@@ -121,38 +116,9 @@ def _frame(rows: Sequence[Mapping[str, Any]], schema: frames.Schema) -> pl.DataF
     return frames.conform(pl.DataFrame(columns), schema)
 
 
-# Our types for the words of other systems; an unknown word is no reason to refuse a name.
-
-
-_WORDS: Mapping[str, str] = {
-    "person": "user human individual customer client contact employee colleague friend family family_member developer "
-    "engineer researcher author character speaker usuario cliente",
-    "tool": "software application app library framework database service microservice api package agent assistant bot "
-    "product device server component model platform technologies programa aplicacion",
-    "concept": "topic idea preference skill fact goal interest requirement procedure term subject pattern "
-    "principle method methodology object thing item category",
-    "project": "initiative repository repo codebase task proyectos",
-    "language": "programming_language",
-    "file": "document artifact script notebook documento",
-    "config": "setting settings environment environment_variable",
-    "organization": "organizacion team department university school institution business startup group equipo",
-    "place": "city country region address state town building venue ciudad pais",
-    "event": "meeting appointment conference incident milestone trip decision reunion",
-    "session": "conversation chat thread",
-}
-_TYPE_OF = {word: name for name, words in _WORDS.items() for word in words.split()}
-_WITH_PROPER_NAMES = frozenset({"person", "organization", "place", "event"})
-
-
-def type_of(word: str | None) -> str | None:
-    """Our type for the word of another system; None without one: such things become concepts."""
-    if not word:
-        return None
-    return canonical_type(word) or _TYPE_OF.get(label_key(word))
-
-
 Item = Mapping[str, Any]
 
+_WITH_PROPER_NAMES = frozenset({"person", "organization", "place", "event"})
 _JOINED = re.compile(r"[^\W_]+(?:_[^\W_]+)+", re.UNICODE)
 _OWNER = re.compile(r"^(?:user|agent|run)_id:[_ ]*", re.IGNORECASE)
 
