@@ -9,7 +9,7 @@ Models of today count English within a tenth of it. Scripts that the tokenizer d
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from importlib.util import find_spec
@@ -249,11 +249,8 @@ class RegistryEmbedder:
         return np.asarray(found, np.float32)
 
 
-def find_function(name: str, environ: Mapping[str, str] = os.environ) -> tuple[Provider, Any]:
-    """The provider's record and the kind of LanceDB's embedding function for `provider/model`; nothing is opened.
-
-    Raises UnknownName, MissingDependency or MissingKey.
-    """
+def _create_function(name: str) -> tuple[Provider, Any]:
+    """The provider's record and LanceDB's embedding function for `provider/model`, or an error that says what lacks."""
     if name.startswith("slowwave/"):
         raise UnknownName("embedding model", name, STATIC_MODELS)
     from lancedb.embeddings import get_registry
@@ -269,16 +266,10 @@ def find_function(name: str, environ: Mapping[str, str] = os.environ) -> tuple[P
         raise UnknownName("embedding model", name, [f"{title}/<model>", DEFAULT_EMBEDDER])
     if provider.package and find_spec(provider.package) is None:
         raise _missing_package(name, provider)
-    if provider.key and not environ.get(provider.key):
+    if provider.key and not os.environ.get(provider.key):
         raise _missing_key(name, provider, "is not set")
-    return provider, kind
-
-
-def _create_function(name: str) -> tuple[Provider, Any]:
-    """The provider's record and LanceDB's embedding function for `provider/model`, or an error that says what lacks."""
-    provider, kind = find_function(name)
     host = os.environ.get(provider.host_from, "") if provider.host_from else ""
-    options = {"name": name.partition("/")[2], **dict(provider.options), **({"host": host} if host else {})}
+    options = {"name": model, **dict(provider.options), **({"host": host} if host else {})}
     try:
         return provider, kind.create(**options)
     except Exception as error:

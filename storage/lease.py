@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 IMPORTED = "imported"
 """In place of an owner: the run was not a process of this place, but came with an export."""
-_PARTS = 5  # of an owner's name; the two more of a lease say how long it lasts, and until when
+_PARTS = 5  # of an owner's name; one more says how long its lease lasts
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,13 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class _Owner:
-    """An owner's name taken apart; `lease_s` and `until` (steady seconds) only where it holds a lease."""
+    """An owner's name taken apart; `lease_s` only where it holds a lease."""
 
     run: str
     machine: str
     pid: int
     started: str
     lease_s: float | None = None
-    until: float | None = None
 
 
 def _read(path: str) -> str:
@@ -86,14 +85,14 @@ def new_owner(run_id: str) -> str:
     return "|".join((run_id.replace("|", "_"), _machine(), str(pid), _started(pid), uuid4().hex))
 
 
-def with_time(owner: str, lease_s: float, clock: Clock) -> str:
-    """The owner's name with how long its lease lasts, and until when by the steady clock of its machine."""
-    return "|".join((*owner.split("|")[:_PARTS], f"{lease_s:.3f}", f"{clock.steady() + lease_s:.3f}"))
+def with_time(owner: str, lease_s: float) -> str:
+    """The owner's name with how long its lease lasts."""
+    return "|".join((*owner.split("|")[:_PARTS], f"{lease_s:.3f}"))
 
 
 def _parsed(owner: str) -> _Owner | None:
     parts = owner.split("|")
-    if len(parts) not in (_PARTS, _PARTS + 2):
+    if len(parts) not in (_PARTS, _PARTS + 1):
         return None
     run, machine, pid, started = parts[:4]
     return _Owner(run, machine, int(pid), started, *map(float, parts[_PARTS:]))
@@ -116,14 +115,11 @@ def _is_here(parsed: _Owner) -> bool:
 
 
 def is_over(owner: str, until: float, clock: Clock) -> bool:
-    """Whether the holder's time is over: by the steady clock of this machine where it is its own too.
+    """Whether the holder's time is over by the clocks of both machines, `until` being seconds since 1970.
 
-    Else by what the two machines' clocks say, `until` being seconds since 1970.
+    Of a process that is alive on this machine a clock tells nothing: somebody may have set it.
     """
-    parsed = _parsed(owner)
-    if parsed is not None and parsed.until is not None and _is_here(parsed):
-        return clock.steady() > parsed.until
-    return clock.wall() > until
+    return clock.wall() > until and not is_surely_alive(owner)
 
 
 def length_of(owner: str, default: float) -> float:
@@ -276,7 +272,7 @@ class HeadRow:
             poll = min(poll * 1.2, self._longest_poll_s)
 
     def _take(self, head: Head, owner: str, lease_s: float) -> Lease | None:
-        named, until = with_time(owner, lease_s, self._clock), self._clock.wall() + lease_s
+        named, until = with_time(owner, lease_s), self._clock.wall() + lease_s
         renewed = self._clock.steady()
         if not self._swap(head, owner=named, lease_until=until):
             return None
@@ -289,7 +285,7 @@ class HeadRow:
 
     def renew(self, lease: Lease) -> Lease:
         """Extend the lease; raises `Fenced` if it was lost."""
-        until, owner = self._clock.wall() + lease.lease_s, with_time(lease.owner, lease.lease_s, self._clock)
+        until, owner = self._clock.wall() + lease.lease_s, with_time(lease.owner, lease.lease_s)
         renewed = self._clock.steady()
         if not self._swap(lease, owner=owner, lease_until=until):
             raise Fenced("Another writer took over the namespace while this one was silent.", "Run it again.")

@@ -19,7 +19,7 @@ from tasks.ingest.extraction import Extracted
 from tasks.ingest.reading import Intake, Sources
 from tasks.ingest.sources import ReadIssue
 from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, TaskResult, show_summary
-from tasks.runtime.runs import Counts, Run, lease_wait, newest_commit
+from tasks.runtime.runs import Counts, Run, newest_commit
 
 OUTCOMES = {
     "create": RunCount.FACTS_LEARNED,
@@ -109,7 +109,6 @@ class Tally(Counts):
             "decisions": [each.row for each in self.decisions[: LISTED if self.dry_run else SHOWN]],
             "issues": self.issues,
             "errors": self.errors,
-            **lease_wait(self.waited_s),
             **({"stopped_by": self.stopped_by} if self.stopped_by else {}),
             "notes": [*self.notes(counts), *self._waiting(), *([self.verdict.sentence()] if self.verdict else [])],
             **({"gate": self.verdict.as_json()} if self.verdict else {}),

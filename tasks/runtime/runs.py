@@ -44,7 +44,6 @@ from .telemetry import watched_run
 
 ERROR_CHARS = 400
 RUNNING = "state = 'running'"
-HARDLY_S = 0.05  # seconds that round to nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,15 +156,11 @@ def language_of(run: Run, settings: LanguageSettings) -> Language:
 
 @dataclass
 class Counts:
-    """The counts of a run for its row in `runs`, and how it ended: completed or stopped.
-
-    `usage` is what the models cost; `waited_s`, its wait for the writer lease, is set when the run ends.
-    """
+    """The counts of a run for its row in `runs`, how it ended (completed or stopped), and what the models cost."""
 
     run: str
     counts: Counter[str] = field(default_factory=Counter)
     state: str = "completed"
-    waited_s: float = 0.0
     usage: Usage = field(default_factory=Usage)
 
     def summary(self) -> dict[str, Any]:
@@ -293,16 +288,9 @@ def _record(
     with Store.open(run.store, run.namespace, retention=run.retention).commit(run.id, kind, run.now) as tx:
         if writing is not None:
             writing.write(tx)
-        earlier = float(tx.frame("commits", f"run_id = {quoted(run.id)}", ["waited_s"])["waited_s"].sum())
-        counted.waited_s = earlier + tx.lease.waited_s
-        summary = {**counted.summary(), **lease_wait(counted.waited_s), **more}
+        summary = {**counted.summary(), **more}
         tx.upsert("runs", pl.DataFrame([{**row, **_ending(state, summary, counted.usage)}]))
     return summary
-
-
-def lease_wait(seconds: float) -> dict[str, float]:
-    """How long a run waited for other writers, for its summary; nothing where it did not."""
-    return {"waited for the lease, s": round(seconds, 1)} if seconds >= HARDLY_S else {}
 
 
 # Runs of one task: what a person asks for at once is recorded, listed and undone like any other run.
@@ -343,7 +331,7 @@ def in_one_commit(
     with watched_run(run.flow, run.id, run.namespace) as ended:
         with store_of(run).commit(run.id, kind, run.now) as tx:
             done = work(tx)
-            summary = {**Counts(run.id, Counter(count(done))).summary(), **lease_wait(tx.lease.waited_s)}
+            summary = Counts(run.id, Counter(count(done))).summary()
             tx.insert("runs", pl.DataFrame([{**begun, **_ending("completed", summary, Usage())}]))
         ended("completed", summary)
     return done

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -75,7 +74,7 @@ class TestClocks:
 
     def test_a_holder_with_a_longer_lease_is_given_its_own_time(self, new_store: NewStore) -> None:
         store, watch = new_store(), Watch()
-        lend(store, with_time(ELSEWHERE, 4 * LEASE_S, watch.clock), watch.clock.wall() + HOUR)
+        lend(store, with_time(ELSEWHERE, 4 * LEASE_S), watch.clock.wall() + HOUR)
         with pytest.raises(LeaseBusy, match="run night"):
             take(store, watch, wait_s=3 * LEASE_S)
         assert take(store, watch, wait_s=5 * LEASE_S).waited_s > 4 * LEASE_S
@@ -153,8 +152,6 @@ class TestWaits:
         waits = snapshot.frame("commits", f"run_id = '{run.id}'", ["sequence", "waited_s"]).sort("sequence")["waited_s"]
         assert 0.2 < waits[0] < 30
         assert waits[1] == 0
-        told = json.loads(snapshot.frame("runs", f"id = '{run.id}'")["summary"][0])
-        assert told["waited for the lease, s"] == round(waits[0], 1)
 
 
 def put(store: Store, run: str, hours: float, number: float) -> None:
