@@ -51,7 +51,6 @@ RELATIVE_TIME = (
 FUNCTION_WORDS = frozenset((words_of("function_words")).split())
 
 PERSONS = _by_word(table_of("persons"))
-MODALITY = _by_word(table_of("modality"))
 
 _ENGLISH = word_set(words_of("english_stop_words"))
 _SPANISH = word_set(words_of("spanish_stop_words"))

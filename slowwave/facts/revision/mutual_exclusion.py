@@ -1,7 +1,8 @@
 """Which facts exclude each other, because their relation allows one object at a time? (S2-58b, S2-61, T9).
 
 A true fact that is retired is hard to find again, so every doubt keeps both: one object may be another name of the
-other, a part of it, or a more exact value; a statement may be about the past, a plan, or one job among several.
+other, a part of it, or a more exact value; a statement may deny something, or name both. Whether a relation holds now
+is for who states it to say: no rule reads that out of a sentence (DESIGN §11).
 """
 
 from __future__ import annotations
@@ -17,23 +18,21 @@ from typing import Literal
 import polars as pl
 from rapidfuzz.distance import Levenshtein
 
+from slowwave.common.comparison.guards import polarity
 from slowwave.common.lexicon.labels import DATED, are_apart, is_listed, level_of
-from slowwave.common.lexicon.statement_words import FUNCTION_WORDS, MODALITY, MONTHS, NUMBER_WORDS
+from slowwave.common.lexicon.statement_words import FUNCTION_WORDS, MONTHS, NUMBER_WORDS
 from slowwave.common.text import normalise_name
 
 from .predicates import domain_of, forms_of
 from .repetition import FactSources
 from .revision_state import Fact
 
-Kind = Literal["name", "value", "word", "description"]
+Kind = Literal["name", "value", "description"]
 
 MIN_TYPO_CHARS = 5
 SAME_SPELLING = 0.8
 ARTICLES = tuple("the a an my our your his her their its el la los las mi un una der die das".split())
 _ARTICLE = re.compile(rf"^(?:{'|'.join(ARTICLES)})\s+")
-_DESCRIBED = (
-    r"\b(?:an?|the|my|our|your|his|her|their|its|some|one|un|una|el|la|ein|eine|der|die|das)\s(?:[\w-]+\s){0,2}?"
-)
 _OUTER = " \t\"'“”‘’`.,;:!?()"
 WORD = re.compile(r"[^\W_]+(?:['’.&+#-][^\W_]+)*[+#]*")
 """A word with inner marks, and with the final marks of "C++" and "C#"."""
@@ -41,60 +40,14 @@ _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _COMPANY = frozenset("inc ltd llc gmbh corp corporation co company plc ag sa bv limited group".split())
-_PAST = re.compile(
-    r"\b(?:was|were|had|did|used to|formerly|former|previously|prior|once|originally|initially|back (?:then|when)|"
-    r"at the time|in those days|until|till|through|no longer|not|never|no|ex|left|quit|"
-    r"(?<!has )(?<!have )(?<!'ve )(?:worked|lived|resided|stayed|served|interned)|"
-    r"era|estaba|vivía|vivió|trabajaba|trabajó|antes|hasta|war|hatte|wohnte|arbeitete|früher|damals|bis)\b",
-    re.IGNORECASE,
-)
-_STILL_SO = re.compile(r"\b(?:was|were)\s(?=(?:originally\s)?born\b)", re.IGNORECASE)
-"""A past form of what holds until now."""
-_SOUGHT = re.compile(
-    r"\b(?:interview\w*|appl(?:y|ies|ied|ying)|applications?|offer(?:s|ed)?|looking (?:for|at))\b", re.I
-)
-_UNREAL = ("future", "possible", "would", "if", "wish", "belief")
-_NOT_ALONE = re.compile(
-    r"\b(?:also|too|as well|both|another|additional(?:ly)?|besides|in addition|along ?side|plus|second(?:ary)?|"
-    r"part[- ]?time|half[- ]?time|on the side|side (?:job|gig|project|hustle|business)|freelanc\w+|moonlight\w*|"
-    r"consult(?:s|ing|ed)|(?<!last )(?<!past )(?<!this )(?:weekends?|summers?|winters?|holidays?|vacations?)|"
-    r"seasonal(?:ly)?|temporar\w+|for now|"
-    r"for the (?:week|month|summer|winter|season|day)|for an? (?:few|couple|while|week|month)|some(?:times| days)|"
-    r"occasionally|half (?:of )?the (?:time|week|month|year)|most of the time|visit\w*|split\w*|between|"
-    r"second home|guest|también|además|a veces|auch|außerdem|zusätzlich|nebenbei|manchmal|vorübergehend)\b",
-    re.IGNORECASE,
-)
 _LASTING = re.compile(r"(?:^|_)(?:born|birth\w*|died|death|native)(?:_|$)")
 _NO_HOMES = frozenset({"tool", "project", "language"})
 _KINDS_APART = frozenset({"person", "place", "organization"})
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """How a statement presents its object: the kind of its words; `is_plain`: true now, and of this object alone."""
-
-    kind: Kind
-    is_plain: bool
-
-
-@lru_cache(maxsize=65_536)
-def read_claim(statement: str, object_text: str) -> Claim:
-    """The claim of a statement about its object. A word of the past, of a plan or of another one makes it not plain."""
-    straight = statement.replace("’", "'")
-    present = _STILL_SO.sub("", straight)
-    is_plain = not (_PAST.search(present) or _is_unreal(straight) or _NOT_ALONE.search(straight))
-    return Claim(_kind(object_text, straight), is_plain)
-
-
 def telling(text: str) -> list[str]:
     """The words of a text as written, without function words."""
     return [word for word in WORD.findall(text) if word.lower() not in FUNCTION_WORDS]
-
-
-def _is_unreal(text: str) -> bool:
-    """Whether a text is a hope, plan, doubt or condition; "May" is a month and "Will" a person."""
-    words = [word for word in WORD.findall(text) if word not in ("May", "Will")]
-    return any(MODALITY.get(word.lower()) in _UNREAL for word in words) or bool(_SOUGHT.search(text))
 
 
 def names_one(statement: str, names: frozenset[str]) -> bool:
@@ -114,17 +67,13 @@ def is_lasting(relation: str) -> bool:
     return bool(_LASTING.search(relation))
 
 
-def _kind(object_text: str, statement: str) -> Kind:
-    """Numbers and dates are values, capitalised words are names, a lower-case word without article is a word."""
+def _kind(object_text: str) -> Kind:
+    """Numbers and dates are values, capitalised words are names; all else describes something, in words of the day."""
     words = telling(object_text)
     if any(map(str.isdigit, object_text)) and not any(w[:1].isupper() and w.lower() not in MONTHS for w in words):
         return "value"
-    if words and all(word != word.lower() or any(map(str.isdigit, word)) for word in words):
-        return "name"
-    if any(word != word.lower() for word in words) or not words or len(words) > 3:
-        return "description"
-    described = re.search(_DESCRIBED + re.escape(object_text), statement, re.IGNORECASE)
-    return "description" if described or _ARTICLE.match(object_text.lower()) else "word"
+    is_named = words and all(word != word.lower() or any(map(str.isdigit, word)) for word in words)
+    return "name" if is_named else "description"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +93,7 @@ def exclude(a: Forms, b: Forms, kinds: tuple[Kind, Kind]) -> bool:
     pairs = [(one, other) for one in a.names for other in b.names]
     if kinds[0] == "value":
         return all(_are_other_values(one, other) for one, other in pairs)
-    return not any(_may_be_one(one, other, is_name=kinds[0] == "name") for one, other in pairs)
+    return not any(_may_be_one(one, other) for one, other in pairs)
 
 
 def may_overlap(a: Forms, b: Forms) -> bool:
@@ -154,13 +103,11 @@ def may_overlap(a: Forms, b: Forms) -> bool:
     return any(is_listed(name) for name in a.names | b.names)
 
 
-def _may_be_one(a: str, b: str, *, is_name: bool) -> bool:
+def _may_be_one(a: str, b: str) -> bool:
     """Whether two names may mean one thing, or one is a part of the other."""
     one, other = _name_words(a), _name_words(b)
     if not one or not other or _holds(one, other) or _holds(other, one) or _is_short_for(one, other):
         return True
-    if not is_name:
-        return False
     typo = min(len(a), len(b)) >= MIN_TYPO_CHARS and not any(map(str.isdigit, a + b))
     return level_of(a) != level_of(b) or (typo and Levenshtein.normalized_similarity(a, b) > SAME_SPELLING)
 
@@ -236,7 +183,7 @@ class MutualExclusion:
         self.single = single_valued(predicates, learned)
         self._names, self._types, self._sources = names, types, sources
         self._classes: dict[tuple[str, str, str], list[Fact]] = defaultdict(list)
-        self._claims: dict[str, tuple[Claim, Forms]] = {}
+        self._objects: dict[str, tuple[Kind, Forms]] = {}
 
     def candidates(self, fresh: pl.DataFrame) -> set[str]:
         """Ids of candidates whose relation allows one object."""
@@ -289,7 +236,7 @@ class MutualExclusion:
         return are_places and may_overlap(forms, others)
 
     def _exclude(self, new: Fact, known: Fact) -> bool:
-        """Whether the two cannot both hold: plain statements about the same time, from different messages."""
+        """Whether the two cannot both hold: about the same time, from different messages, and no denial."""
         is_same = new["object_id"] and new["object_id"] == known["object_id"]
         if is_same or self._messages(new) & self._messages(known):
             return False
@@ -297,22 +244,24 @@ class MutualExclusion:
             return False  # a plan: it may come otherwise
         if new["valid_to"] and new["valid_to"] <= known["valid_from"]:
             return False
-        (claim, forms), (other, other_forms) = self._read(new), self._read(known)
+        if any(polarity(fact["statement"] or "") for fact in (new, known)):
+            return False
+        (kind, forms), (other_kind, other_forms) = self._read(new), self._read(known)
         if domain_of(new["predicate"]) == "home" and not _NO_HOMES.isdisjoint((forms.type, other_forms.type)):
             return False
-        if not (claim.is_plain and other.is_plain and exclude(forms, other_forms, (claim.kind, other.kind))):
+        if not exclude(forms, other_forms, (kind, other_kind)):
             return False
         return not (names_one(new["statement"], other_forms.names) or names_one(known["statement"], forms.names))
 
     def _messages(self, fact: Fact) -> frozenset[str]:
         return self._sources.messages.get(fact["id"], frozenset()) | ({fact["message_id"]} - {None})
 
-    def _read(self, fact: Fact) -> tuple[Claim, Forms]:
-        if fact["id"] not in self._claims:
+    def _read(self, fact: Fact) -> tuple[Kind, Forms]:
+        if fact["id"] not in self._objects:
             text, entity = fact["object_text"], fact["object_id"] or ""
             forms = Forms(self._names.get(entity, frozenset()) | {bare_name(text)} - {""}, self._types.get(entity, ""))
-            self._claims[fact["id"]] = read_claim(fact["statement"] or "", text), forms
-        return self._claims[fact["id"]]
+            self._objects[fact["id"]] = _kind(text), forms
+        return self._objects[fact["id"]]
 
 
 def single_valued(predicates: Iterable[str | None], learned: pl.DataFrame) -> frozenset[str]:
