@@ -111,11 +111,9 @@ def _most_known(snapshot: Reading, now: datetime, ids: list[str]) -> Entity:
     return _with_aliases(snapshot, best)[0]
 
 
-def _unknown(snapshot: Reading, name: str) -> UnknownName:
-    """With at most three names that are written alike, as a whole or in one word, in small letters without accents."""
+def names_like(snapshot: Reading, name: str) -> list[str]:
+    """At most three names that are written alike, as a whole or in one word, in small letters without accents."""
     names = snapshot.frame("entities", columns=["name", "status"]).filter(is_listed())["name"].drop_nulls().sort()
-    if names.is_empty():
-        return UnknownName("entity", name, [])
     *forms, wanted = (
         pl.Series([*names, normalise_name(name)]).str.normalize("NFKD").str.replace_all(r"\p{M}", "").str.to_lowercase()
     )
@@ -124,7 +122,11 @@ def _unknown(snapshot: Reading, name: str) -> UnknownName:
         for part in {form, *form.split()}:
             called.setdefault(part, []).append(one)
     close = [part for part, _, _ in process.extract(wanted, [*called], scorer=fuzz.ratio, limit=3, score_cutoff=_NEAR)]
-    near = [*dict.fromkeys(one for part in close for one in called[part])][:3]
+    return [*dict.fromkeys(one for part in close for one in called[part])][:3]
+
+
+def _unknown(snapshot: Reading, name: str) -> UnknownName:
+    near = names_like(snapshot, name)
     remedy = "`slowwave entities` lists the names that are known; `slowwave find WORDS` looks for them by meaning."
     return UnknownName("entity", name, near, f"Did you mean {' or '.join(map(repr, near))}?" if near else remedy)
 

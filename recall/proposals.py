@@ -70,13 +70,12 @@ def list_proposals(
     *,
     action: str | None = None,
     entity: str | None = None,
-    run: str | None = None,
     limit: int | None = None,
 ) -> tuple[Proposal, ...]:
-    """Proposals in a state (None: all), oldest first; of one action, about one entity (its id), of one run."""
+    """Proposals in a state (None: all), oldest first; of one action, about one entity (its id)."""
     if state is not None and state not in STATES:
         raise UnknownName("state of a proposal", state, STATES)
-    filters = {"state": state, "action": action, "subject_id": entity, "run_id": run}
+    filters = {"state": state, "action": action, "subject_id": entity}
     where = " AND ".join(f"{column} = {quoted(value)}" for column, value in filters.items() if value)
     rows = reading.frame("proposals", where or None, limit=limit, order=["id"])
     return tuple(_proposal(row) for row in rows.iter_rows(named=True))

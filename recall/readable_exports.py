@@ -55,18 +55,10 @@ def write_graph(snapshot: Snapshot, now: datetime, path: Path) -> dict[str, int]
                 for name, type_ in columns.items()
             )
         file.write('<graph id="memory" edgedefault="directed">\n')
-        nodes = _put(file, _nodes(snapshot, now, counts))
-        edges = _put(file, _edges(snapshot, now))
+        nodes = sum(file.write(line) > 0 for line in _nodes(snapshot, now, counts))
+        edges = sum(file.write(line) > 0 for line in _edges(snapshot, now))
         file.write("</graph>\n</graphml>\n")
     return {"entities": nodes, "facts": edges, "observations": counts["observations"]}
-
-
-def _put(file: Any, lines: Iterator[str]) -> int:
-    count = 0
-    for line in lines:
-        file.write(line)
-        count += 1
-    return count
 
 
 def _nodes(snapshot: Snapshot, now: datetime, counts: Counter[str]) -> Iterator[str]:
@@ -94,12 +86,8 @@ def _edges(snapshot: Snapshot, now: datetime) -> Iterator[str]:
     for rows in batches(snapshot, "facts", [*columns, "subject_id", "object_id"], where):
         for fact in rows.iter_rows(named=True):
             values = {name: fact[column] for name, (_, column) in _EDGE.items()}
-            yield _edge(fact["id"], fact["subject_id"], fact["object_id"], values)
-
-
-def _edge(name: str, source: str, target: str, values: Mapping[str, Any]) -> str:
-    ends = f"source={quoteattr(_plain(source))} target={quoteattr(_plain(target))}"
-    return f"<edge id={quoteattr(_plain(name))} {ends}>{_data('edge', values)}</edge>\n"
+            name, source, target = (quoteattr(_plain(fact[end])) for end in ("id", "subject_id", "object_id"))
+            yield f"<edge id={name} source={source} target={target}>{_data('edge', values)}</edge>\n"
 
 
 def _data(kind: str, values: Mapping[str, Any]) -> str:

@@ -166,14 +166,9 @@ class Head:
         """The values of the row."""
         return {each.name: getattr(self, each.name) for each in fields(Head)}
 
-    @property
-    def is_free(self) -> bool:
-        """Whether a writer may take the lease now."""
-        return self.is_free_by(Clock())
-
-    def is_free_by(self, clock: Clock) -> bool:
-        """Whether a writer may take the lease, by this clock."""
-        return not self.owner or is_surely_dead(self.owner) or is_over(self.owner, self.lease_until, clock)
+    def is_free(self, clock: Clock | None = None) -> bool:
+        """Whether a writer may take the lease now, by this clock."""
+        return not self.owner or is_surely_dead(self.owner) or is_over(self.owner, self.lease_until, clock or Clock())
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +255,7 @@ class HeadRow:
             if last is None or head.lease_count != last.lease_count:
                 last, changed_at = head, now
             is_silent = now - changed_at > length_of(head.owner, lease_s)
-            if (is_silent or head.is_free_by(clock)) and (lease := self._take(head, owner, lease_s)):
+            if (is_silent or head.is_free(clock)) and (lease := self._take(head, owner, lease_s)):
                 return lease if is_first else replace(lease, waited_s=clock.steady() - began)
             is_first = False
             if now - began > wait_s:

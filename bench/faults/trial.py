@@ -155,7 +155,7 @@ def _found_wrong(scene: Scene, place: Path) -> list[str]:
         return ["there is no store"]
     wrong = [f"doctor: {finding.check} in {finding.table}: {finding.detail}" for finding in examine(store)]
     wrong += [f"{name} holds a key twice" for name in _with_twins(store)]
-    wrong += ["the lease is still held"] if not store.head.is_free else []
+    wrong += ["the lease is still held"] if not store.head.is_free() else []
     running = store.snapshot().frame("runs", "state = 'running'", ["id", "owner"])
     wrong += [f"run {name} is said to be going on" for name, owner in running.iter_rows() if not is_surely_dead(owner)]
     return wrong + scene.check(place)

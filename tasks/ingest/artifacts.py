@@ -12,7 +12,7 @@ import polars as pl
 
 from slowwave.common.comparison.similarity import Vectors
 from slowwave.common.settings import ArtifactSettings, MergeSettings
-from slowwave.common.text import cut_long, digest, readable
+from slowwave.common.text import readable
 from slowwave.common.validity import live_sql
 from slowwave.facts.deduplication.artifacts import (
     LINKED,
@@ -35,12 +35,10 @@ from tasks.runtime.run_pages import TaskResult
 from tasks.runtime.runs import Run, embedder_of, store_of, vector_column
 
 from .reading import ReadBatch
-from .sources import SourceInfo
 
-MAX_CHARS = 2_000_000  # what is beyond stays in the passages
+MAX_CHARS = 2_000_000  # a longer one is kept as passages alone
 
 _LEFT_OUT = "{} is filed as a document without what gives its reader orders; that is stored in its passages, marked."
-_MARGIN = 65_536  # no secret is longer than this, so none is cut in two
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,30 +96,19 @@ def _read_document(part: ReadBatch) -> tuple[Mapping[str, Any] | None, str]:
     """The draft of a document and notes about it."""
     row, source = part.messages.row(0, named=True), part.source
     try:
-        content, is_cut = _whole_text(source)
+        with source.path.open(encoding=source.encoding, errors=MIXED) as stream:
+            raw = stream.read(MAX_CHARS + 1)
     except OSError as error:
         return None, f"{source.uri} was not filed as a document: {error.strerror or error}."
+    if len(raw) > MAX_CHARS:
+        return None, f"{source.uri} has more than {MAX_CHARS:,} characters: only its passages were stored."
+    content = "".join(redact_lines(io.StringIO(readable(raw)))).strip()
     shown = without_orders(content)
     if reason := injection_reason(shown):  # an order over several paragraphs
         return None, f"{source.uri} was not filed as a document, only its passages were stored. {reason}"
     title = part.titles.get(row["conversation_id"], row["speaker"])
     draft = document(title, shown, source.format, row)
-    notes = [_LEFT_OUT.format(source.uri)] if shown != content else []
-    if is_cut:
-        draft["content_hash"] = digest(shown, source.content_hash, size=16)
-        notes.append(f"{source.uri} is filed by its first {MAX_CHARS:,} characters; all of its passages are stored.")
-    return draft if shown else None, " ".join(notes)
-
-
-def _whole_text(source: SourceInfo) -> tuple[str, bool]:
-    """The readable text of a file without secrets, and whether it is only the beginning."""
-    limit = MAX_CHARS + _MARGIN
-    with source.path.open(encoding=source.encoding, errors=MIXED) as stream:
-        raw = stream.read(limit)
-    clean = "".join(redact_lines(io.StringIO(readable(raw))))
-    is_whole = len(raw) < limit
-    longest = MAX_CHARS if is_whole else max(min(MAX_CHARS, len(clean) - _MARGIN), 0)
-    return cut_long(clean, longest).strip(), not is_whole or len(clean) > MAX_CHARS
+    return draft if shown else None, _LEFT_OUT.format(source.uri) if shown != content else ""
 
 
 def _is_counted(tx: Transaction, found: pl.DataFrame) -> pl.Expr:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Any
 
 import polars as pl
 
+from recall.entities import names_like
 from slowwave.common import frames
 from slowwave.common.decisions import decision_frame
 from slowwave.common.errors import UnknownName, UnusableInput
@@ -96,8 +96,7 @@ def _known(reading: Reading, name: str) -> pl.DataFrame:
 
 
 def _unknown(reading: Reading, name: str) -> UnusableInput:
-    names = reading.frame("entities", columns=["canonical_name"])["canonical_name"].to_list()
-    near = get_close_matches(normalise_name(name), names, n=3, cutoff=0.5)
+    near = names_like(reading, name)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     return UnusableInput(f"Unknown entity {name!r}.{hint}", "Make it with --create, and say what it is with --type.")
 

@@ -6,7 +6,7 @@ Use is counted by `decay` as well, and known to the gate and to all that choose 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -57,13 +57,6 @@ _COLUMNS = {RECALLS: ("fact_id", "cosine", "at"), READS: ("entity_id", "query_ha
 _SCORED = ["id", "created_at", "content_score"]
 _JUDGED = [*_SCORED, "kind", "entrenchment", "pinned"]
 _PUT_BACK = "action IN ('prune', 'restore')"
-
-
-@dataclass(frozen=True, slots=True)
-class Pruned(TaskResult):
-    """Facts that were, or would be, pruned, oldest first, and the summaries of the first ten."""
-
-    ids: tuple[str, ...] = ()
 
 
 # Use: logged recalls and reads become counters, links weaken, entities are weighed by it (S4-01, S0-23, S2-73).
@@ -286,21 +279,21 @@ def _write_scores(tx: Transaction, run: Run, scoring: _Scoring, learning: bool) 
 
 
 @task("prune facts")
-def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Pruned:
+def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> TaskResult:
     """Archive the facts that fade, in commits of `batch_size`; one that is killed is finished by the next (S4-07).
 
     Each commit looks again at what is live, pinned and recalled meanwhile. Nothing is pruned in the learning period.
     """
     store = store_of(run)
     if is_learning(store, settings):
-        return Pruned()
+        return TaskResult()
     snapshot = store.snapshot()
     signals = _signals(snapshot, store)
     columns = [*_JUDGED, *(ENDS if signals.pinned else ())]
     facts = snapshot.frame("facts", f"{live_sql(run.now)} AND {not_kept_sql()}", columns)
     plan = _prune_plan(facts, signals, settings, run)
     if dry_run or plan.ids.is_empty():
-        return _pruned(snapshot, plan, settings, plan.ids.to_list(), LISTED if dry_run else SHOWN)
+        return _pruned(snapshot, plan, settings, len(plan.ids), LISTED if dry_run else SHOWN)
     done: list[str] = []
     for start in range(0, len(plan.ids), settings.batch_size):
         with store.commit(run.id, "steward.prune", run.now) as tx:
@@ -315,7 +308,7 @@ def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Prun
         done = store.snapshot().by_ids("facts", done, ["id"], where="status = 'archived'")["id"].sort().to_list()
         plan = replace(plan, faded=plan.faded.filter(pl.col("id").is_in(done)))
     renew_profiles(run, snapshot.by_ids("facts", done, ["owner_entity_id"])["owner_entity_id"])
-    return _pruned(snapshot, plan, settings, done, SHOWN)
+    return _pruned(snapshot, plan, settings, len(done), SHOWN)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -337,7 +330,7 @@ def _prune_plan(facts: pl.DataFrame, signals: _Signals, settings: StewardSetting
     return plan_prune(dated, signals.usage, settings, run.now, pinned=signals.pinned)
 
 
-def _pruned(reading: Reading, plan: PrunePlan, settings: StewardSettings, ids: Sequence[str], most: int) -> Pruned:
+def _pruned(reading: Reading, plan: PrunePlan, settings: StewardSettings, gone: int, most: int) -> TaskResult:
     """The facts that went, the first of them with what was measured."""
     first, least = plan.faded.head(most), settings.prune_threshold
     statements = dict(reading.by_ids("facts", first["id"], ["id", "statement"]).iter_rows())
@@ -349,7 +342,7 @@ def _pruned(reading: Reading, plan: PrunePlan, settings: StewardSettings, ids: S
         )
         for id_, age, score in first.select("id", "age_hours", "score").iter_rows()
     )
-    return Pruned({RunCount.FACTS_PRUNED: len(ids)} if ids else {}, decisions, ids=tuple(ids))
+    return TaskResult({RunCount.FACTS_PRUNED: gone} if gone else {}, decisions)
 
 
 # Near-duplicates: what is found to say the same becomes one fact, that of more use (S4-08 … S4-10). As in a

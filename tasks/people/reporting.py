@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -123,34 +122,17 @@ _PAGE = ("review-summary", "What a person decided")
 
 def form_of(questions: Sequence[ProposalQuestion], person: str = "") -> type[RunInput]:
     """The form: a name, a note, and a box with the decision on each proposal."""
+    from prefect.input import RunInput  # only where a form is made
+
     fields: dict[str, Any] = {
         "name": (str, Field(*([person] if person else []), title="Your name", max_length=100, pattern=r"\w",
                             description="It stands in the ledger beside every decision.")),
         "note": (str, Field("", title="Note", max_length=1000, description="Why, for the ledger.")),
     }  # fmt: skip
     fields |= {_field(number): _box(number, each) for number, each in enumerate(questions, 1)}
-    base = _form_base()
-    return create_model("ReviewForm", __base__=base, **fields).with_initial_data(description=_description(questions))
-
-
-@cache
-def _form_base() -> type[RunInput]:
-    """The base of the form; Prefect is imported only where a form is made."""
-    from prefect.input import RunInput
-
-    class ReviewInput(RunInput):
-        """A form whose fields bear their titles in both UIs of Prefect, which read them in two places."""
-
-        @classmethod
-        def model_json_schema(cls, *given: Any, **named: Any) -> dict[str, Any]:
-            """The JSON schema, in which each property has its own title."""
-            schema = super().model_json_schema(*given, **named)
-            titles = {name: field.title for name, field in cls.model_fields.items() if field.title}
-            for name, field_schema in schema["properties"].items():
-                field_schema["title"] = titles.get(name, field_schema.get("title", name))
-            return schema
-
-    return ReviewInput
+    return create_model("ReviewForm", __base__=RunInput, **fields).with_initial_data(
+        description=_description(questions)
+    )
 
 
 def _field(number: int) -> str:

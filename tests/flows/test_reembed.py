@@ -184,7 +184,7 @@ def test_there_and_back_again_gives_the_very_vectors_of_the_normal_road(place: P
     assert "Run it again" in refused.value.remedy
     with pytest.raises(StoreMismatch):
         observe(began, "Devon Clarke", ["He sings."], IngestSettings())
-    assert opened(place).head.is_free
+    assert opened(place).head.is_free()
 
     back = turn(place, DEFAULT_EMBEDDER)["run"]
 
@@ -263,7 +263,7 @@ def test_no_text_is_embedded_twice_after_errors_that_pass(
 
     def answer() -> None:
         if next(answers, "yes") == "429":
-            refused.append(opened(place).head.is_free)
+            refused.append(opened(place).head.is_free())
             raise RateLimitError
 
     def write() -> None:
@@ -286,7 +286,7 @@ def test_what_is_written_while_it_embeds_is_embedded_before_others_wait(place: P
     was_free: list[bool] = []
 
     def write() -> None:
-        was_free.append(opened(place).head.is_free)
+        was_free.append(opened(place).head.is_free())
         if len(was_free) == 1:
             told(place, "r_meanwhile", "He learned to juggle.")
 

@@ -327,7 +327,7 @@ def test_a_repair_that_died_or_failed_at_any_step_is_taken_up_by_the_next_one(
         with pytest.raises(Died if step else NoRoom):
             repair(Store.attach(store.uri), "doctor-1", NOW)
     again = Store.attach(store.uri)
-    assert again.head.is_free != bool(step)
+    assert again.head.is_free() != bool(step)
     if step:  # its lease is over
         again.db.open_table("_head").update(values={"owner": "", "lease_until": 0.0})
     assert "facts" in [each.table for each in examine(again)]

@@ -50,7 +50,7 @@ def test_a_run_that_is_told_to_stop_is_interrupted_and_its_lease_is_free(tmp_pat
         raise asyncio.CancelledError
     store = Store.open(str(place))
     assert rows(place, "runs", f"id = '{run.id}'")["state"].to_list() == ["interrupted"]
-    assert (store.head.is_free, examine(store)) == (True, ())
+    assert (store.head.is_free(), examine(store)) == (True, ())
 
 
 @pytest.fixture

@@ -373,7 +373,7 @@ def test_an_unknown_entity_is_an_error_that_names_the_way_out_and_leaves_no_trac
         tell(tmp_path / "none", "password: hunter2hunter2", TEA, create=True)
     assert not (tmp_path / "none").exists()
     before = contents(marta[0])
-    with pytest.raises(UnusableInput, match=r"'marta oliveira'.*--create"):
+    with pytest.raises(UnusableInput, match=r"'Marta Oliveira'.*--create"):
         tell(marta[0], "Marta Olivera", TEA)
     assert all(frame.equals(before[name]) for name, frame in contents(marta[0]).items())
 

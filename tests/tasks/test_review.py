@@ -103,7 +103,7 @@ def drafted(store: Path, number: int, owners: Sequence[str] = (), action: str = 
     with store_of(run).commit(run.id, action, run.now) as tx:
         whole = tx.by_ids("facts", [IDS[number]], with_vector=True)
         tx.upsert("facts", whole.with_columns(**{name: pl.lit(value) for name, value in cells.items()}))
-    return list_proposals(store_of(run).snapshot(), run=run.id)[0]
+    return next(each for each in list_proposals(store_of(run).snapshot()) if each.run == run.id)
 
 
 def one_of(store: Path, asked: str) -> Proposal:
