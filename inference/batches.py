@@ -127,6 +127,7 @@ class BatchedPrompts(Generic[T]):
         self._request_batch, self._settings, self._rate_limit = request_batch, settings, rate_limit
         self._api, self._now = request_batch.client.open().messages.batches, now
         self._call, self._ledger = request_batch.books.call, request_batch.books.ledger
+        self._create_timeout_s = max(settings.timeout_s, CREATE_TIMEOUT_S)
 
     async def resume(
         self, rest: dict[str, PendingPrompt], open_ones: Sequence[SubmittedBatch]
@@ -177,19 +178,17 @@ class BatchedPrompts(Generic[T]):
         return await self._kept(batch) if _is_awaited(batch, waiting) else batch
 
     async def _hand_over(self, this_round: Round, taken: Sequence[PendingPrompt]) -> None:
-        client, model = self._request_batch.client, self._request_batch.model
-        requests = [{"custom_id": each.key, "params": client.request_of(each.prompt, model)} for each in taken]
-        for start in range(0, len(requests), REQUESTS_PER_BATCH):
-            part = slice(start, start + REQUESTS_PER_BATCH)
+        for start in range(0, len(taken), REQUESTS_PER_BATCH):
+            part = taken[start : start + REQUESTS_PER_BATCH]
             if this_round.is_down or this_round.stopped_by is not None:
-                for each in taken[part]:
+                for each in part:
                     self._request_batch.skip(this_round.waiting.pop(each.key))
                 continue
             try:
-                this_round.batches.append(await self._submitted(taken[part], requests[part]))
+                this_round.batches.append(await self._submitted(part))
             except BatchFailure as failed:
                 this_round.is_down = failed.failure.kind is Kind.TRANSIENT
-                for each in taken[part]:
+                for each in part:
                     await self._failed(this_round, this_round.waiting.pop(each.key), failed.failure)
 
     async def _wait(self, this_round: Round) -> None:
@@ -290,11 +289,28 @@ class BatchedPrompts(Generic[T]):
 
     # Handing over.
 
-    async def _submitted(self, taken: Sequence[PendingPrompt], requests: Sequence[Mapping[str, Any]]) -> SubmittedBatch:
+    async def _submitted(self, taken: Sequence[PendingPrompt]) -> SubmittedBatch:
         """The batch with its id, or unsure; raises `BatchFailure` where it could not be handed over."""
-        batch = await self._kept(self._batch_of(taken))
+        client, model = self._request_batch.client, self._request_batch.model
+        requests = [{"custom_id": each.key, "params": client.request_of(each.prompt, model)} for each in taken]
+        batch, failures = await self._kept(self._batch_of(taken)), 0
         try:
-            return await self._created(batch, requests)
+            while True:
+                await self._rate_limit.resumed()
+                try:
+                    with _told_as_failures():
+                        created = await self._api.create(requests=requests, timeout=self._create_timeout_s)
+                    return await self._kept(batch, SUBMITTED, created.id)
+                except BatchFailure as failed:
+                    failure = failed.failure
+                    may_have_arrived = failure.kind is Kind.TRANSIENT and failure.status not in REFUSED_BEFORE
+                    if may_have_arrived and await self._may_be_there(batch):
+                        return await self._kept(batch, UNSURE)
+                    if not failure.may_pass(failures, self._settings.transient_retries):
+                        await self._kept(batch, LOST)
+                        raise
+                    failures += 1
+                    await self._rate_limit.recover(failure.wait_s, failures)
         except BatchFailure:
             raise
         except BaseException:
@@ -351,32 +367,12 @@ class BatchedPrompts(Generic[T]):
             usd=expected.usd,
         )
 
-    async def _created(self, batch: SubmittedBatch, requests: Sequence[Mapping[str, Any]]) -> SubmittedBatch:
-        failures = 0
-        while True:
-            await self._rate_limit.resumed()
-            try:
-                timeout_s = max(self._settings.timeout_s, CREATE_TIMEOUT_S)
-                with _told_as_failures():
-                    created = await self._api.create(requests=requests, timeout=timeout_s)
-                return await self._kept(batch, SUBMITTED, created.id)
-            except BatchFailure as failed:
-                may_have_arrived = failed.failure.kind is Kind.TRANSIENT and failed.failure.status not in REFUSED_BEFORE
-                if may_have_arrived and await self._may_be_there(batch):
-                    return await self._kept(batch, UNSURE)
-                if not failed.failure.may_pass(failures, self._settings.transient_retries):
-                    await self._kept(batch, LOST)
-                    raise
-                failures += 1
-                await self._rate_limit.recover(failed.failure.wait_s, failures)
-
     async def _may_be_there(self, batch: SubmittedBatch) -> bool:
-        """Whether it can have arrived; where the list cannot be had, it is left to a later run to find out."""
+        """Whether it can have arrived; where the list cannot be had, that is found out later."""
         try:
             return bool(await self._fitting(batch))
         except BatchFailure:
-            await self._kept(batch, UNSURE)
-            raise
+            return True
 
     async def _fitting(self, batch: SubmittedBatch) -> list[MessageBatch]:
         """The batches of the account that it can be, by their times and sizes, oldest first."""

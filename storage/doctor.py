@@ -1,6 +1,7 @@
 """The doctor: looks for damage in a namespace, and repairs it as one commit.
 
-A check finds rows (table, row_id, column, detail), and its mend changes them; no mend ever makes a fact live.
+A check finds rows (table, row_id, column, detail), and its mend, if it has one, changes them; no mend ever makes a fact
+live.
 """
 
 from __future__ import annotations
@@ -88,10 +89,9 @@ def repair(store: Store, run_id: str, now: datetime) -> tuple[Defect, ...]:
         repaired += _repair_indexes(tx, sound)
         patient = PartialSnapshot(tx, sound)
         for check in CHECKS:
-            rows = check.find(patient)
-            if len(rows):
+            if check.mend is not None and len(rows := check.find(patient)):
                 check.mend(tx, rows)
-            repaired += _findings(check.name, rows)
+                repaired += _findings(check.name, rows)
         tx.upsert("decisions", _decisions(tx, repaired))
     return tuple(repaired)
 
@@ -220,7 +220,7 @@ class DefectKind:
 
     name: str
     find: Callable[[PartialSnapshot], pl.DataFrame]
-    mend: Callable[[Transaction, pl.DataFrame], None]
+    mend: Callable[[Transaction, pl.DataFrame], None] | None
 
 
 def found(rows: pl.DataFrame, table: str, detail: pl.Expr, column: str = "") -> pl.DataFrame:
@@ -306,7 +306,6 @@ def part_with_strays(tx: Transaction, rows: pl.DataFrame) -> None:
 # What can be wrong with the validity of facts: cycles of supersession, and a status that its columns deny (§6.3).
 
 
-_EDGES = {"old": pl.String, "new": pl.String}
 _STATUS = ["id", "status", "expired_at", "replaced_by", "patch_batch_id"]
 
 
@@ -334,27 +333,6 @@ def _cyclic(steps: pl.DataFrame) -> pl.DataFrame:
         if len(left) == len(steps):
             return left
         steps = left
-
-
-def break_cycles(tx: Transaction, rows: pl.DataFrame) -> None:
-    """The newest fact of a cycle was replaced by nothing."""
-    patient = PartialSnapshot(tx, frozenset((*FACT_TABLES, "lineage")))
-    steps = _cyclic(_steps(patient))
-    ages = pl.concat([tx.by_ids(name, steps["old"], ["id", "created_at"]) for name in FACT_TABLES])
-    ages = ages.sort("created_at", "id", nulls_last=False)
-    cut = pl.DataFrame(schema=_EDGES)
-    while len(steps):
-        newest = ages.filter(pl.col("id").is_in(steps["old"].implode()))["id"]
-        is_cut = pl.col("old") == (newest[-1] if len(newest) else steps["old"].max())
-        cut = pl.concat([cut, steps.filter(is_cut)])
-        steps = _cyclic(steps.filter(~is_cut))
-    lineage = tx.by_ids("lineage", cut["old"], ["id", "old_id", "new_id"], key="old_id")
-    tx.delete("lineage", lineage.join(cut, left_on=["old_id", "new_id"], right_on=["old", "new"], how="semi")["id"])
-    for name in FACT_TABLES:
-        facts = whole_rows(tx, name, cut["old"]).join(
-            cut, left_on=["id", "replaced_by"], right_on=["old", "new"], how="semi"
-        )
-        tx.upsert(name, facts.with_columns(replaced_by=pl.lit(None, dtype=pl.String)))
 
 
 def find_contradictions(patient: PartialSnapshot) -> pl.DataFrame:
@@ -407,7 +385,7 @@ CHECKS = (
     DefectKind("duplicate key", find_duplicates, keep_newest),
     DefectKind("dangling reference", find_dangling, cut_dangling),
     DefectKind("stray member of a community", find_stray_members, part_with_strays),
-    DefectKind("supersession cycle", find_cycles, break_cycles),
+    DefectKind("supersession cycle", find_cycles, None),
     DefectKind("contradictory status", find_contradictions, settle),
 )
 """In the order of repair: a mend may leave work for a later one, never for an earlier one."""
