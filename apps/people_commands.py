@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slowwave.common.errors import Refused, UnusableInput
-from slowwave.common.lexicon.labels import Locale, shown_relation, shown_type
+from slowwave.common.lexicon.labels import shown_relation, shown_type
 from slowwave.common.text import short_id
 from slowwave.integrations.python_api import OpenMemory
 
@@ -304,12 +304,12 @@ def entity_merge(
     if not merged.is_new:
         yield f"{merged.loser} was merged into {merged.winner} before; nothing changed."
         return
-    yield from _merged_lines(merged, dry_run, place.locale)
+    yield from _merged_lines(merged, dry_run)
     if is_done:
         yield undo_line(run.id)
 
 
-def _merged_lines(merged: Merged, dry_run: bool, locale: Locale) -> Iterator[RenderableType]:
+def _merged_lines(merged: Merged, dry_run: bool) -> Iterator[RenderableType]:
     verb, ends = ("would be", "") if dry_run else ("is", " now")
     parts = [f"{merged.loser} {verb} {merged.winner}{ends}: {merged.facts} facts moved"]
     if merged.beliefs:
@@ -320,16 +320,6 @@ def _merged_lines(merged: Merged, dry_run: bool, locale: Locale) -> Iterator[Ren
     if merged.archived:
         rows = [(statement, short_id(fact)) for fact, statement in merged.archived]
         yield table("Archived: facts that related the two", ("fact", "id"), rows)
-    if merged.conflicts:
-        pairs = [
-            (
-                shown_relation(c.predicate, locale),
-                *(f"{words} ({short_id(fact)})" for fact, words in (c.known, c.moved)),
-            )
-            for c in merged.conflicts
-        ]
-        yield table("In doubt: one at a time can hold, and both stay", ("relation", "known", "moved"), pairs)
-        yield Aside("To let one go: slowwave retire ENTITY ID")
 
 
 def entity_alias(

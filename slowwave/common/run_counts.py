@@ -80,7 +80,6 @@ class RunCount(StrEnum):
     CONTRADICTIONS_FOUND = "contradictions found", "contradictions found by a model"
     CONTRADICTIONS_NOTED = "contradictions noted", "contradictions found by rules"
     CONFLICTS_EXPIRED = "conflicts expired", "undecided contradictions dropped after their time"
-    CONFLICTS_FOUND = "conflicts found", "contradictions found by rules"
 
     PAIRS_KEPT_APART = "pairs kept apart", "pairs of facts that a model keeps apart"
     PAIRS_LEFT_UNDECIDED = "pairs left undecided", "pairs of similar facts left undecided"

@@ -1,7 +1,7 @@
 """Two entities that are one: what of the loser becomes the winner's, and what that makes void (S2-04, S2-08, C17, T25).
 
-Nothing but the entities is merged. Facts that now say the same are to be compared again, and where two now contradict
-each other both stay and the pair waits for somebody who knows.
+Nothing but the entities is merged. Facts that now say the same, or contradict each other, are compared again by the
+next reconciliation.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from slowwave.common.run_counts import RunCount
 from slowwave.common.text import cut_bytes, digest, normalise_name, row_id
 from slowwave.common.validity import ENDS, MAX_CHAIN, is_live
 from slowwave.entities.mentions import MAX_SUMMARY_BYTES, embed_texts
-from slowwave.facts.revision.conflicts import KIND, flag_doubts
-from slowwave.facts.revision.mutual_exclusion import MutualExclusion, names_of
-from slowwave.facts.revision.repetition import FactSources
+from slowwave.facts.revision.conflicts import KIND
 
 from .pruning_and_eviction import Cause, plan_retirement
 
@@ -38,9 +36,8 @@ class MergeContext:
     `entities`: both, and those that were split from the loser or merged into it. `called`: ALIASES of all entities with
     a name of one of the two, canonical names among them, without an id. `facts` and `archive`: those that name the
     loser. `flagged`: live ones that do not, and are flagged as similar to one that says something between the two.
-    `winner_facts`: the other live facts that name the winner. `evidence` of the live relations of both, `objects` and
-    `object_aliases`: what their objects are called. `pairs`: decisions about pairs with one of `facts` in them.
-    `beliefs`: those that name the loser, `hints`: their evidence. `episodes`: the links of both.
+    `winner_facts`: the other live facts that name the winner. `pairs`: decisions about pairs with one of `facts` in
+    them. `beliefs`: those that name the loser, `hints`: their evidence. `episodes`: the links of both.
     """
 
     entities: pl.DataFrame
@@ -49,23 +46,10 @@ class MergeContext:
     archive: pl.DataFrame
     flagged: pl.DataFrame
     winner_facts: pl.DataFrame
-    evidence: pl.DataFrame
-    objects: pl.DataFrame
-    object_aliases: pl.DataFrame
-    predicates: pl.DataFrame
     pairs: pl.DataFrame
     beliefs: pl.DataFrame
     hints: pl.DataFrame
     episodes: pl.DataFrame
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """Two live facts that exclude each other: their relation, and (id, statement) of each."""
-
-    predicate: str
-    known: tuple[str, str]
-    moved: tuple[str, str]
 
 
 VOID = "It said something between two entities that are one now."
@@ -78,8 +62,7 @@ class Merged:
     """The result of merging two entities: `loser` goes, `winner` stays.
 
     `facts` are about the winner now; `archived` (id, statement) of those among them that said something between the
-    two; `names` are new names of the winner. Of two facts in `conflicts` one at a time can hold: both stay, in doubt.
-    `is_new` is false where they were merged before, and nothing changed.
+    two; `names` are new names of the winner. `is_new` is false where they were merged before, and nothing changed.
     """
 
     loser: str
@@ -90,7 +73,6 @@ class Merged:
     archived: tuple[tuple[str, str], ...] = ()
     names: tuple[str, ...] = ()
     beliefs: int = 0
-    conflicts: tuple[Conflict, ...] = ()
     is_new: bool = True
 
     @property
@@ -100,7 +82,6 @@ class Merged:
             RunCount.ENTITIES_MERGED: int(self.is_new),
             RunCount.FACTS_MOVED: self.facts,
             RunCount.FACTS_ARCHIVED: len(self.archived),
-            RunCount.CONFLICTS_FOUND: len(self.conflicts),
         }
 
 
@@ -158,9 +139,8 @@ def plan_merge(context: MergeContext, pair: Pair, now: datetime) -> EntityMerge:
     episodes, old_episodes = _episodes(context.episodes, pair)
     void = context.beliefs.filter(is_between(pair)).sort("id")
     beliefs = context.beliefs.join(void, on="id", how="anti").with_columns(pl.col(ENDS[:2]).replace(*pair))
-    conflicts, doubts = _find_conflicts(context, facts, aliases, pair, now)
     moved = pl.concat([context.facts, context.archive], how="diagonal").sort("id")
-    decisions = [*_decisions(loser, winner, moved, archived, conflicts, void, now), *retirements]
+    decisions = [*_decisions(loser, winner, moved, archived, void, now), *retirements]
     return EntityMerge(
         facts,
         _repointed(context.archive, pair),
@@ -169,7 +149,6 @@ def plan_merge(context: MergeContext, pair: Pair, now: datetime) -> EntityMerge:
             "entity_aliases": aliases,
             "episode_entities": episodes,
             "pending_beliefs": beliefs,
-            "pair_decisions": doubts,
             "decisions": decision_frame(decisions),
         },
         {
@@ -181,7 +160,7 @@ def plan_merge(context: MergeContext, pair: Pair, now: datetime) -> EntityMerge:
         },
         Merged(
             loser["name"], loser["id"], winner["name"], winner["id"], moved.height, archived,
-            tuple(sorted(aliases["alias_name"].unique())), len(beliefs), conflicts,
+            tuple(sorted(aliases["alias_name"].unique())), len(beliefs),
         ),
         _to_embed(entities, context.entities, winner["id"]),
     )  # fmt: skip
@@ -282,7 +261,7 @@ def _episodes(links: pl.DataFrame, pair: Pair) -> tuple[pl.DataFrame, list[str]]
     return moved, own["id"].to_list()
 
 
-# Contradictions that a merge makes or ends: nothing is guessed (S2-58, S2-75, T31).
+# Pairs that a merge makes void (T31).
 
 
 def is_between(pair: Pair) -> pl.Expr:
@@ -290,39 +269,6 @@ def is_between(pair: Pair) -> pl.Expr:
     subject, object_ = pl.col("subject_id"), pl.col("object_id")
     both = (subject == pair[0]) & (object_ == pair[1]) | (subject == pair[1]) & (object_ == pair[0])
     return both.fill_null(False)
-
-
-def _find_conflicts(
-    context: MergeContext,
-    facts: pl.DataFrame,
-    aliases: pl.DataFrame,
-    pair: Pair,
-    now: datetime,
-) -> tuple[tuple[Conflict, ...], pl.DataFrame]:
-    """Live facts that exclude each other, and the pairs that wait for a decision (S2-58, S2-75)."""
-    came = context.facts.filter(pl.col("subject_id") == pair[0])["id"].implode()
-    parts = [
-        part.filter(is_live(now), pl.col("kind") == "relation").with_columns(said_at="valid_from", place=pl.lit(place))
-        for part, place in ((context.winner_facts, 0), (facts.drop("vector").filter(pl.col("id").is_in(came)), 1))
-    ]
-    rows = pl.concat(parts, how="diagonal").sort("valid_from", "id")
-    names = names_of(context.objects, pl.concat([context.object_aliases, aliases], how="diagonal"))
-    types = dict(context.objects.select("id", "entity_type").iter_rows())
-    messages = context.evidence.group_by("fact_id").agg("message_id").iter_rows()
-    evidence = FactSources({fact: frozenset(listed) for fact, listed in messages}, {}, {})
-    rivals = MutualExclusion(rows["predicate"], context.predicates, names, types, evidence)
-    known, moved = ([*rows.filter(pl.col("place") == place).iter_rows(named=True)] for place in (0, 1))
-    rivals.place(known)
-    found = [
-        Conflict(new["predicate"], (old["id"], old["statement"]), (new["id"], new["statement"]))
-        for new in moved
-        if new["predicate"] in rivals.single and new["polarity"] != "negated" and new["object_text"]
-        for old in rivals.of(new)
-    ]
-    conflict_pairs = [(conflict.moved[0], conflict.known[0], "") for conflict in found]
-    doubts = flag_doubts(conflict_pairs, pl.Series(dtype=pl.String), now)
-    decided = context.pairs.filter(pl.col("outcome") != "pending").select("id")
-    return tuple(found), doubts.join(decided, on="id", how="anti")
 
 
 def _settled_pairs(context: MergeContext, facts: pl.DataFrame, archived: Sequence[str]) -> list[str]:
@@ -361,20 +307,18 @@ def _decisions(
     winner: Row,
     moved: pl.DataFrame,
     archived: Sequence[tuple[str, str]],
-    conflicts: Sequence[Conflict],
     void: pl.DataFrame,
     now: datetime,
 ) -> list[dict[str, object]]:
     """What a person decided: the merge, once for each of the two, and what follows for facts and beliefs."""
     pair, decide = (loser["id"], winner["id"]), partial(decision, now=now, decided_by="person")
     measures = {
-        "facts": moved.height, "archived": [id_ for id_, _ in archived], "conflicts": len(conflicts),
+        "facts": moved.height, "archived": [id_ for id_, _ in archived],
         "types": [loser["entity_type"], winner["entity_type"]], "names": [loser["name"], winner["name"]],
     }  # fmt: skip
     one = f"A person said that it is {winner['name']!r}; all of it belongs to that one now."
     other = f"A person said that {loser['name']!r} is the same; all of that one belongs to it now."
     came = f"{loser['name']!r} was merged into {winner['name']!r}: it is about that one now."
-    stay = "Its relation allows one object at a time, and both were known of what is one entity now: both stay."
     ends = moved.select("id", *ENDS).iter_rows(named=True)
     about = ((row.pop("id"), {end: list(pair) for end, was in row.items() if was == pair[0]}) for row in ends)
     return [
@@ -386,11 +330,5 @@ def _decisions(
         *(
             decide("evict", id_, [id_], [], VOID, measures={"statement": words})
             for id_, words in void.select("id", "statement").iter_rows()
-        ),
-        *(
-            decision(
-                "refuse", each.known[0], [each.known[0], each.moved[0]], [], stay, now, {"relation": each.predicate}
-            )
-            for each in conflicts
         ),
     ]

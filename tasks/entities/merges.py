@@ -47,8 +47,8 @@ def merge(
 
     Each is a whole name or alias, `name (type)`, or an id. Raises `Refused` for an entity and itself, for what was
     split from or is a part of the other, where something between the two is pinned, and for two types unless `force`
-    (S2-09, C17), before the run begins. Facts that now say the same are left to the next consolidation. Merged again,
-    nothing changes (T41).
+    (S2-09, C17), before the run begins. Facts that now say the same, or contradict each other, are left to the next
+    consolidation. Merged again, nothing changes (T41).
     """
     arguments = (loser, winner, force)
     planned = plan_entity_merge(run, existing_store(run).snapshot(), *arguments)
@@ -153,8 +153,6 @@ def merge_context(reading: Reading, pair: Pair, now: datetime) -> MergeContext:
     facts = _naming(reading, "facts", pair[:1], with_vector=True)
     staying = _naming(reading, "facts", pair[1:], where=live_sql(now)).join(facts, on="id", how="anti")
     loops = facts.filter(is_between(pair), pl.col("status") == "active")["id"]
-    relations = pl.concat([staying, facts.drop("vector")]).filter(is_live(now), pl.col("kind") == "relation")
-    objects = pl.concat([relations["object_id"].drop_nulls(), pl.Series(pair)])
     beliefs = _by_keys(reading, "pending_beliefs", pair[:1], ("subject_id", "object_id"))
     entities = _entities(reading, pair)
     return MergeContext(
@@ -164,10 +162,6 @@ def merge_context(reading: Reading, pair: Pair, now: datetime) -> MergeContext:
         archive=_naming(reading, "facts_archive", pair[:1], with_vector=True),
         flagged=_flagged(reading, loops, now).join(facts, on="id", how="anti"),
         winner_facts=staying,
-        evidence=reading.by_ids("fact_evidence", relations["id"], ["fact_id", "message_id"], key="fact_id"),
-        objects=reading.by_ids("entities", objects),
-        object_aliases=reading.by_ids("entity_aliases", objects, list(frames.ALIASES), key="entity_id"),
-        predicates=reading.frame("predicates"),
         pairs=_by_keys(reading, "pair_decisions", facts["id"], ("a_id", "b_id")),
         beliefs=beliefs,
         hints=reading.by_ids("belief_evidence", beliefs["id"], key="belief_id"),

@@ -24,7 +24,6 @@ from slowwave.common.validity import ENDS, live_sql
 from slowwave.entities.entity_resolution import COSINES, finish, plan_resolution
 from slowwave.entities.mentions import embed_texts, mentions_in, new_id
 from slowwave.facts.revision.pending_beliefs import belief_ids, noisy_or
-from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle.entity_merges import ancestors, refusal
 from storage.doctor import examine
 from storage.store import Store
@@ -272,15 +271,6 @@ def test_what_said_something_between_the_two_is_archived_with_its_reason(one: tu
     assert len(decisions(store, "move")) == 6
 
 
-def test_of_two_employers_none_is_guessed_and_both_are_shown_in_doubt(one: tuple[Path, Run, Merged]) -> None:
-    store, _, merged = one
-    assert [(c.predicate, c.known[1], c.moved[1]) for c in merged.conflicts] == [("works_at", GLOBEX, ACME)]
-    with OpenMemory.open(str(store), is_logged=False) as memory:
-        told = {each.statement: each for each in memory.facts_of("Bob", now=NOW)[1]}
-    assert [other.statement for other in told[ACME].conflicts_with] == [GLOBEX]
-    assert told[ACME].status == told[GLOBEX].status == "active"
-
-
 @pytest.mark.proof
 def test_merged_again_nothing_changes_and_undo_puts_everything_back(
     template: Path, one: tuple[Path, Run, Merged], merged_store: Path
@@ -295,15 +285,12 @@ def test_merged_again_nothing_changes_and_undo_puts_everything_back(
 
 
 @pytest.mark.proof
-def test_chains_of_merges_lead_to_the_last_and_what_is_the_same_now_is_no_conflict(merged_store: Path) -> None:
+def test_chains_of_merges_lead_to_the_last(merged_store: Path) -> None:
     merge(run_of(merged_store), "Robert Smith", "Ana")
     assert row(merged_store, "Bob")["merged_into"] == row(merged_store, "Robert Smith")["merged_into"] == id_of("Ana")
     snapshot = Store.open(str(merged_store)).snapshot()
     assert {exact_row(snapshot, name)["id"] for name in ("Bob", "bobby", id_of("Bob"))} == {id_of("Ana")}
-    assert len(rows(merged_store, "pair_decisions", "kind = 'implicit_conflict'")) == 1
-    merged = merge(run_of(merged_store), "Globex", "Acme")
-    assert (merged.conflicts, merged.names) == ((), ("globex",))
-    assert rows(merged_store, "pair_decisions", "kind = 'implicit_conflict'").is_empty()
+    assert merge(run_of(merged_store), "Globex", "Acme").names == ("globex",)
     owners = rows(merged_store, "entity_aliases", "alias_name = 'initech'")["entity_id"].to_list()
     assert owners == [id_of("Initech")]
 
