@@ -47,7 +47,7 @@ from tasks.nightly.groups import note_due, refreshed_aspects
 from tasks.nightly.overrides import propose_overrides
 from tasks.orchestration.phases import asking, tidy
 from tasks.orchestration.tallies import IngestTally, publish_summary
-from tasks.runtime.engine import INGESTED, announce, flow, log, report_progress
+from tasks.runtime.engine import Event, announce, flow, log, report_progress
 from tasks.runtime.run_pages import show_table
 from tasks.runtime.runs import Run, existing_run, has_committed, new_run, recorded
 from tasks.runtime.writing import titles_of, under_approval
@@ -115,7 +115,7 @@ async def ingest(
             tidy(run, after_little=tally.has_written_little)
     await publish_summary(run, tally)
     if tally.has_written:
-        announce(INGESTED, run, **tally.labelled())
+        announce(Event.INGESTED, run, **tally.labelled())
     return tally.summary()
 
 

@@ -49,7 +49,7 @@ class _Salvage:
 
     def __init__(self, store: Store, tx: Transaction) -> None:
         self._db, self._tx, self._head = store.db, tx, tx.lease
-        self._read: dict[tuple[str, int], bool] = {}
+        self._read: dict[tuple[str, int], int | None] = {}
 
     def all_of(self, broken: Collection[str]) -> Iterator[Saved]:
         moved = {name: set_aside(self._db, name) for name in broken}
@@ -108,7 +108,7 @@ class _Salvage:
 
     def _back_alone(self, name: str, versions: Collection[int]) -> Saved:
         for version in versions:
-            if self._is_whole(name, version):
+            if self._rows(name, version) is not None:
                 self._tx.put_back_whole(name, version)
                 return name, "", f"It is as it was {self._tx.versions[name] - version} versions ago."
         self._tx.start_again(name)
@@ -133,7 +133,7 @@ class _Salvage:
         state = tables_of(Role.STATE)
         for row in self._commits().sort("sequence", descending=True).iter_rows(named=True):
             versions = json.loads(row["versions"])
-            if all(self._is_whole(name, versions.get(name, 1)) for name in state):
+            if all(self._rows(name, versions.get(name, 1)) is not None for name in state):
                 return row if any(self._rows(name, versions.get(name, 1)) for name in KNOWLEDGE) else None
             if row["kind"] == "migrate":
                 break
@@ -160,26 +160,21 @@ class _Salvage:
                 runs.append(whole)
         return runs
 
-    def _is_whole(self, name: str, version: int) -> bool:
-        """Whether every row of a table at a version can be read."""
+    def _rows(self, name: str, version: int) -> int | None:
+        """How many rows a table has at a version; None where one of them cannot be read."""
         if (name, version) not in self._read:
-            self._read[name, version] = self._can_be_read(name, version)
+            self._read[name, version] = self._counted(name, version)
         return self._read[name, version]
 
-    def _can_be_read(self, name: str, version: int) -> bool:
+    def _counted(self, name: str, version: int) -> int | None:
         if was_set_aside(self._db, name, version):
-            return False
+            return None
         try:
             table = self._db.open_table(name)
             table.checkout(version)
             read_through(table)
         except Exception:  # whatever a damaged file makes the reader say
-            return False
-        return True
-
-    def _rows(self, name: str, version: int) -> int:
-        table = self._db.open_table(name)
-        table.checkout(version)
+            return None
         return int(table.count_rows())
 
 

@@ -37,7 +37,7 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.ingest.sessions import ANSWER_TOKENS, SummaryAnswers, ask_for_summaries
 from tasks.ingest.statements import CONVERSATION
-from tasks.runtime.engine import REFRESH_DUE, announce, report_progress, task
+from tasks.runtime.engine import Event, announce, report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
 from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, TaskResult
 from tasks.runtime.runs import Run, Writing, store_of
@@ -187,7 +187,7 @@ def note_due(run: Run, interval: int) -> bool:
     before, after = int(marks[0]) if marks else 0, extractions(snapshot)
     if not is_due(before, after, interval):
         return False
-    announce(REFRESH_DUE, run, before=before, after=after, interval=interval)
+    announce(Event.REFRESH_DUE, run, before=before, after=after, interval=interval)
     with store.commit(run.id, "communities.due", run.now) as tx:
         tx.upsert("metadata", pl.DataFrame({"id": [EXTRACTION_COUNT], "number": [float(after)]}))
     return True

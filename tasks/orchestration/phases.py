@@ -50,7 +50,7 @@ from storage.snapshots import Reading, Snapshot
 from storage.undo import undo as take_back
 from storage.upkeep import UpkeepReport, tend
 from tasks.nightly.scoring_and_pruning import RECALLS, is_learning, use_so_far
-from tasks.runtime.engine import GATE_FAILED, NIGHT_FINISHED, announce, task
+from tasks.runtime.engine import Event, announce, task
 from tasks.runtime.retrying import WHOLE_MEMORY
 from tasks.runtime.run_pages import DecisionSummary
 from tasks.runtime.runs import Run, existing_store, has_committed, language_of, newest_commit, night_of, store_of
@@ -120,7 +120,7 @@ def check_recall(run: Run, frozen: Frozen | None, settings: GateSettings, undo: 
     if not verdict.fell:
         return verdict
     done = _taken_back(run, verdict, undo)
-    announce(GATE_FAILED, run, undone=len(done.undone), reason=done.reason(), **done.measures())
+    announce(Event.GATE_FAILED, run, undone=len(done.undone), reason=done.reason(), **done.measures())
     return done
 
 
@@ -334,7 +334,7 @@ async def close_night(run: Run, tally: NightTally) -> dict[str, Any]:
     """Show the night in the morning; raises `RecallFell` where a phase was taken back for it."""
     await publish_summary(run, tally)
     if not tally.dry_run:
-        announce(NIGHT_FINISHED, run, state=tally.state, **tally.labelled())
+        announce(Event.NIGHT_FINISHED, run, state=tally.state, **tally.labelled())
     if tally.fallen:
         first = tally.fallen[0]
         raise RecallFell(first.message, first.remedy, tally.summary())

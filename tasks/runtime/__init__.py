@@ -7,5 +7,4 @@
 - `writing`: one commit of a run, or proposals
 - `run_pages`: pages of a run in the Prefect UI
 - `registration`: objects that deployments need
-- `telemetry`: traces
 """

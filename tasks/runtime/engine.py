@@ -15,9 +15,10 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from enum import StrEnum
 from functools import update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from inference.secrets import clean_error
 
@@ -207,12 +208,8 @@ def _without_secrets() -> Iterator[None]:
         raise
 
 
-class Watcher(Protocol):
-    """Receivers of the progress of a run."""
-
-    def __call__(self, stage: str, done: int, total: int | None) -> None:
-        """Called after each batch with counts of the stage."""
-
+Watcher = Callable[[str, int, int | None], None]
+"""Called after each batch with the name of the stage, how much is done, and of how much."""
 
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
@@ -239,16 +236,13 @@ async def report_progress(stage: str, done: int, total: int | None = None) -> No
 # What a run asks of the Prefect API: events for its listeners, and its turn in a namespace.
 
 
-Event = Literal[
-    "slowwave.messages.ingested",
-    "slowwave.community.refresh_due",
-    "slowwave.night.finished",
-    "slowwave.gate.failed",
-]
-INGESTED: Event = "slowwave.messages.ingested"
-REFRESH_DUE: Event = "slowwave.community.refresh_due"
-NIGHT_FINISHED: Event = "slowwave.night.finished"
-GATE_FAILED: Event = "slowwave.gate.failed"
+class Event(StrEnum):
+    """What a run tells the listeners of the Prefect API."""
+
+    INGESTED = "slowwave.messages.ingested"
+    REFRESH_DUE = "slowwave.community.refresh_due"
+    NIGHT_FINISHED = "slowwave.night.finished"
+    GATE_FAILED = "slowwave.gate.failed"
 
 
 def announce(event: Event, run: Run, **counts: Any) -> None:
@@ -263,7 +257,7 @@ def announce(event: Event, run: Run, **counts: Any) -> None:
 def event_of(event: Event, run: Run, **counts: Any) -> dict[str, Any]:
     """The event: its resource is the namespace, and its payload tells namespace, store, run, flow and the counts."""
     return {
-        "event": event,
+        "event": str(event),
         "resource": {
             "prefect.resource.id": f"slowwave.namespace.{run.namespace}",
             "prefect.resource.name": run.namespace,

@@ -22,9 +22,10 @@ from inference.language import Language
 from inference.secrets import without_secrets
 from recall.history import run_named
 from slowwave.common.errors import Refused
-from slowwave.common.records import Usage
+from slowwave.common.records import COSTS, Usage
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import LanguageSettings, RetentionSettings
+from slowwave.common.telemetry import Value, span
 from slowwave.common.text import as_json
 from slowwave.common.timestamps import in_utc
 from slowwave.reading.filters.redaction import redact_values
@@ -40,7 +41,6 @@ from storage.store import Store
 from storage.transactions import Transaction
 
 from .retrying import patiently
-from .telemetry import watched_run
 
 ERROR_CHARS = 400
 RUNNING = "state = 'running'"
@@ -170,6 +170,25 @@ class Counts:
     def labelled(self) -> dict[str, int]:
         """What was counted, by the names that are stored."""
         return {str(what): number for what, number in self.counts.items() if number}
+
+
+# The span of a run, for a program that has set up OpenTelemetry.
+
+
+@contextmanager
+def watched_run(name: str, run_id: str, namespace: str) -> Iterator[Callable[[str, Mapping[str, Any]], None]]:
+    """Inside, a run of a flow is measured. The caller passes state and summary of the end to the yielded function."""
+    about = {"slowwave.flow": name, "slowwave.run.id": run_id, "slowwave.namespace": namespace}
+    with span(f"run {name}", about) as note:
+        yield lambda state, summary: note({"slowwave.run.state": state, **_attributes(summary)})
+
+
+def _attributes(summary: Mapping[str, Any]) -> dict[str, Value]:
+    """Counts and costs of a run's summary, and nothing else that is in it."""
+    counts, llm = summary.get("counts", {}), summary.get("llm", {})
+    names = {what: what.replace(": ", ".").replace(" ", "_") for what in counts}
+    found: dict[str, Value] = {f"slowwave.count.{name}": counts[what] for what, name in names.items()}
+    return found | {f"slowwave.llm.{key}": llm[key] for key in COSTS if key in llm}
 
 
 _night: ContextVar[str | None] = ContextVar("night", default=None)
