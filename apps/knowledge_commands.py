@@ -142,7 +142,6 @@ def why(
         str,
         typer.Argument(help="The id, or its beginning, of a fact, message, entity, community, conversation or run."),
     ],
-    full: Annotated[bool, typer.Option("--full", help="Show all stored data, as tables.")] = False,
     *,
     place: Place,
 ) -> Shown:
@@ -150,7 +149,7 @@ def why(
     with OpenMemory(place) as memory:
         story = memory.why(id)
     yield story
-    yield from (whole_story_lines if full else story_lines)(story, place.locale)
+    yield from story_lines(story, place.locale)
 
 
 def neighbours(
@@ -265,19 +264,4 @@ def story_lines(story: Story, locale: Locale = "en") -> Iterator[RenderableType]
     for section in sections_of(story, locale):
         rows = [(line.before, line.text, line.after) for line in section.lines]
         yield three_columns(section.title and f"\n{section.title}", rows)
-    yield Text(f"\n{story.id}; all that is stored of it: --full", style="dim")
-
-
-def whole_story_lines(story: Story, locale: Locale = "en") -> Iterator[RenderableType]:
-    """All that is stored of it, as tables under the names of `--json`, each only if there is something to tell."""
-    words = {"entity_type": shown_type, "predicate": shown_relation}
-    yield Text(printable(story.title), style="bold")
-    for name, value in story.as_json().items():
-        title = name.replace("_", " ")
-        if isinstance(value, dict) and value:
-            cells = [(key, words[key](cell, locale) if key in words else cell) for key, cell in value.items()]
-            yield table(title, ("", ""), cells)
-        elif isinstance(value, list | tuple) and value:
-            is_named = isinstance(value[0], dict)
-            columns = [*value[0]] if is_named else [""] * len(value[0])
-            yield table(title, columns, [[*row.values()] if is_named else row for row in value])
+    yield Text(f"\n{story.id}; all that is stored of it: --json", style="dim")

@@ -11,12 +11,11 @@ import typer
 
 from slowwave.common.lexicon.labels import Locale, shown_type
 from slowwave.common.text import short_id
-from slowwave.integrations.python_api import OpenMemory
 
 from .configuration import Place
 from .maintain_commands import run_flow
 from .options import JsonOption, Shown
-from .printing import Aside, Whole, marked_statement, table, validity
+from .printing import Aside, Whole, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -104,19 +103,14 @@ def quality(
 
 
 def aspects(
-    aspect: Annotated[str | None, typer.Argument(metavar="[ASPECT]", help="Show the facts about this aspect.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many facts of an aspect to show.")] = 50,
     stored: Annotated[bool, typer.Option("--stored", help="Show the stored scores of the last run.")] = False,
     *,
     place: Place,
 ) -> Shown:
-    """Show how much is known about each aspect of a life (0 to 100), or the facts about one."""
+    """Show how much is known about each aspect of a life (0 to 100)."""
     from recall.groups import aspects as count
     from recall.groups import stored_aspects
 
-    if aspect is not None:
-        yield from _facts_of_aspect(place, aspect, limit)
-        return
     snapshot, settings = place.store().snapshot(), place.settings.recall.aspects
     known = stored_aspects(snapshot, settings) if stored else count(snapshot, datetime.now(UTC), settings)
     yield {"aspects": known}
@@ -126,24 +120,6 @@ def aspects(
     yield table("What is known, of 100", ("aspect", "category", "score", "facts", "entities"), rows, scored)
     if not any(row["facts"] for row in known):
         yield Aside("No fact touches any aspect yet: slowwave ingest PATH learns some.")
-
-
-def _facts_of_aspect(place: Place, slug: str, limit: int) -> Shown:
-    from slowwave.facts.aspects import aspect_named
-
-    aspect, now = aspect_named(slug), datetime.now(UTC)
-    with OpenMemory(place) as memory:
-        total, facts = memory.facts_with_aspect(aspect.slug, limit, now=now)
-    yield {"aspect": aspect, "total": total, "facts": facts}
-    if not facts:
-        yield f"Nothing is known that touches {aspect.display_name}."
-        return
-    rows = [
-        (marked_statement(fact, now), fact.confidence, validity(fact.valid_from, fact.valid_to), short_id(fact.id))
-        for fact in facts
-    ]
-    caption = f"…and {total - len(facts)} more: --limit" if total > len(facts) else ""
-    yield table(aspect.display_name, ("fact", "confidence", "valid", "id"), rows, caption)
 
 
 def report(

@@ -13,18 +13,14 @@ from typing import Any
 import polars as pl
 
 from slowwave.common.settings import AspectSettings
-from slowwave.common.types import Community, Member, RecalledFact
-from slowwave.common.validity import Moment, live_sql
-from slowwave.facts.aspects import BY_SLUG, COUNTED, TAGGED, aspect_named, score, score_aspects, shown
+from slowwave.common.types import Community, Member
+from slowwave.common.validity import live_sql
+from slowwave.facts.aspects import BY_SLUG, COUNTED, TAGGED, score, score_aspects, shown
 from slowwave.graph.community_detection import MIN_MEMBERS, member_lists
 from slowwave.graph.community_plan import community_names
-from slowwave.lifecycle.usage_scores import evolved_weight
-from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 
 from .entities import LISTED
-from .facts import HOT, stored
-from .facts import shown as named
 
 USUAL = AspectSettings()
 _STRENGTH = ("id", "confidence", "evidence_count", "valid_from")
@@ -64,28 +60,6 @@ def scored(reading: Reading, now: datetime, settings: AspectSettings = USUAL) ->
     tagged = reading.frame("fact_aspects", columns=["fact_id", "slug"])
     facts = reading.frame("facts", live_sql(now) if len(tagged) else "false", list(TAGGED))
     return score_aspects(facts, tagged, settings)
-
-
-def facts_with_aspect(
-    snapshot: Snapshot, slug: str, moment: Moment, limit: int
-) -> tuple[int, tuple[RecalledFact, ...]]:
-    """How many live facts carry an aspect, and the strongest: by confidence and recalls (S2-33), evidence, then time.
-
-    Raises `UnknownName` with the fourteen slugs for another word.
-    """
-    tags = snapshot.frame("fact_aspects", f"slug = {quoted(aspect_named(slug).slug)}", ["fact_id"])
-    live = snapshot.frame("facts", live_sql(moment.now), list(_STRENGTH))
-    tagged = live.join(tags, left_on="id", right_on="fact_id", how="semi")
-    recalls = snapshot.by_ids("fact_usage", tagged["id"], ["id", "link_count"])
-    weighed = tagged.join(recalls, on="id", how="left").with_columns(
-        weight=evolved_weight(pl.col("link_count"), pl.col("confidence").fill_null(0.0))
-    )
-    order = weighed.sort(
-        "weight", "evidence_count", "valid_from", "id", descending=[True, True, True, False], nulls_last=True
-    )
-    first = order.select("id").head(limit)
-    rows = first.join(stored(snapshot, HOT, first["id"]), on="id", how="left", maintain_order="left")
-    return len(tagged), named(snapshot, rows, moment)
 
 
 def _profile(rows: pl.DataFrame, at: datetime) -> Profile:

@@ -11,7 +11,6 @@ from types import MappingProxyType
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.errors import UnknownName
 from slowwave.common.lexicon import table_of
 from slowwave.common.settings import AspectSettings
 from slowwave.common.text import row_id
@@ -48,15 +47,6 @@ reads all others anew with each call."""
 _ORDER = pl.DataFrame({"slug": SLUGS, "place": range(len(SLUGS))})
 USUAL = AspectSettings()
 _DIGITS = 9  # beyond them floating-point sums differ
-
-
-def aspect_named(slug: str) -> Aspect:
-    """The aspect of this slug or display name, in any case; raises `UnknownName` with the fourteen slugs (S3-13)."""
-    wanted = slug.strip().lower()
-    for aspect in TAXONOMY:
-        if wanted in (aspect.slug, aspect.display_name.lower()):
-            return aspect
-    raise UnknownName("aspect", slug, SLUGS)
 
 
 def classify(facts: pl.DataFrame) -> pl.Series:

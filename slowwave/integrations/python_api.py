@@ -6,7 +6,7 @@ Importing it needs nothing but Python: the parts of the project are imported ins
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from os import PathLike, fspath
 from pathlib import Path as File
@@ -24,10 +24,8 @@ from slowwave.common.arguments import (
     refuse_a_fork,
 )
 from slowwave.common.errors import UnusableInput
-from slowwave.common.grouped_calls import GroupedCalls
 from slowwave.common.installation import bring_in
 from slowwave.common.types import (
-    Added,
     Artifact,
     Chain,
     Community,
@@ -35,7 +33,6 @@ from slowwave.common.types import (
     Entity,
     Episode,
     FoundEntity,
-    Ingested,
     Neighbourhood,
     RankedEntity,
     RecalledFact,
@@ -44,6 +41,7 @@ from slowwave.common.types import (
     Story,
     Version,
 )
+from slowwave.integrations.additions import Additions
 
 if TYPE_CHECKING:
     from apps.configuration import Place
@@ -79,7 +77,7 @@ def open_memory(
     return OpenMemory(Place.of(uri, namespace, None if file is None else File(file)), is_logged=is_logged)
 
 
-class OpenMemory:
+class OpenMemory(Additions):
     """One namespace of a store. Every call blocks, may be made in any thread, and sees the newest state.
 
     Times without a zone are UTC; `now`, where a call takes it, stands for the present moment, for replays and tests.
@@ -90,11 +88,10 @@ class OpenMemory:
         self, place: Place, *, embedder: str | None = None, is_logged: bool = True, commit: int | None = None
     ) -> None:
         """A memory that is opened by its first call; with `commit` it stays at the state after that one."""
-        self.place = place
+        super().__init__(place)
         self._how: dict[str, Any] = {"embedder": embedder, "is_logged": is_logged, "commit": commit}
         self._opened: Recaller | None = None
-        self._opening, self._adding = threading.Lock(), threading.Lock()
-        self._observing = GroupedCalls[str, Added](self._adding)
+        self._opening = threading.Lock()
 
     @classmethod
     def open(
@@ -341,15 +338,6 @@ class OpenMemory:
 
         return story_of(self.snapshot, checked_text("id", id), checked_time(now))
 
-    def facts_with_aspect(
-        self, aspect: str, limit: int = 50, *, now: Time | None = None
-    ) -> tuple[int, tuple[RecalledFact, ...]]:
-        """How many live facts touch an aspect of life, such as health, and the strongest of them (S3-13)."""
-        from recall.groups import facts_with_aspect
-
-        at_least_one("limit", limit)
-        return facts_with_aspect(self.snapshot, checked_text("aspect", aspect), _moment(now), limit)
-
     def speakers(self, facts: Sequence[RecalledFact]) -> dict[tuple[str, str], str]:
         """The speaker of each source message of these facts, by its conversation and its id there."""
         from recall.facts import speakers_of
@@ -451,102 +439,6 @@ class OpenMemory:
         at_least_one("limit", limit)
         named = checked_text("entity", entity)
         return duplicates_of(self.snapshot, _moment(now).now, named, threshold, containment_threshold, limit)
-
-    # Adding
-
-    def add_observations(
-        self, entity: str, texts: str | Sequence[str], type: str | None = None, *, create: bool = True
-    ) -> Added:
-        """State something about an entity, as a run of its own; returns the outcome of each text (S0-02).
-
-        An unknown entity is made, of this type (concept if none is given), or with `create=False` is an error. A text
-        that looks like another one is stored and flagged; one that is known word for word is passed over. What several
-        threads say meanwhile is one run. Raises `UnusableInput` where there is nothing to add or no such type.
-        """
-        refuse_a_fork()
-        from tasks.people.observations import observe, part_of  # import the ingest path, which reading does not need
-
-        named, statements, place = checked_text("entity", entity), checked_texts("texts", texts), self.place
-
-        def add(every: Sequence[str]) -> Added:
-            run = place.run("observe", makes_store=True)
-            return observe(run, named, every, place.settings.ingest, entity_type=type, create=create)
-
-        return self._observing.call((named, type, create), statements, add, part_of)
-
-    def ingest(
-        self,
-        messages: Sequence[Mapping[str, object]],
-        conversation: str | None = None,
-        *,
-        speaker: str | None = None,
-        model: str | None = None,
-        max_usd: float | None = None,
-        max_calls: int | None = None,
-        now: Time | None = None,
-    ) -> Ingested:
-        """Learn from messages of a conversation, as `slowwave ingest` does from a file: the same filters, one run.
-
-        A message has `role` and `content`, and may have `name`, `timestamp` and `message_id`. A conversation grows when
-        its name is given again. What is known already costs nothing; equal texts of one speaker with neither time nor
-        id are one message. `speaker` is the name of the person who speaks as `user`; `model` and the limits stand in
-        place of those of the settings. Raises `UnusableInput` for what is no message, and `BudgetReached` never: the
-        rest waits for the next run.
-        """
-        refuse_a_fork()
-        from apps.configuration import with_flags
-        from flows.ingest import ingest_messages  # imports the ingest path, which reading does not need
-
-        limits, place = {"model": model, "max_usd": max_usd, "max_calls": max_calls}, self.place
-        settings, at = with_flags(place.settings, limits, owner=speaker).ingest, checked_time(now)
-        where = (place.namespace, place.uri)
-        with self._adding:
-            return ingest_messages(messages, conversation, *where, settings, place.settings.embedder, at)
-
-    def retire(self, facts: str | Sequence[str]) -> tuple[str, ...]:
-        """Retire live facts (ids): out of recall, into the archive; returns the runs, one for each entity.
-
-        Raises `UnknownName` for an unknown one, `UnusableInput` for one that is not live, `Refused` for a pinned one;
-        none is retired then.
-        """
-        refuse_a_fork()
-        from recall.history import fact_named
-        from tasks.people.observations import plan_to_retire, retire
-
-        named = [fact_named(self.snapshot, each) for each in checked_texts("facts", facts)]
-        with self._adding:
-            owners = self.snapshot.by_ids("facts", named, ["id", "owner_entity_id"])
-            owned = [
-                (str(owner), rows["id"]) for (owner,), rows in owners.group_by("owner_entity_id", maintain_order=True)
-            ]
-            for owner, ids in owned:
-                plan_to_retire(self.snapshot, self.place.run("retire"), owner, ids.to_list())  # raises before any run
-            runs, gone = [], set[str]()
-            for owner, ids in owned:
-                left = [each for each in ids if each not in gone]  # the other end of a relation goes with it
-                if left:
-                    run = self.place.run("retire")
-                    gone |= {each for each, _ in retire(run, owner, left).facts}
-                    runs.append(run.id)
-            return tuple(runs)
-
-    def revise(self, fact: str, statement: str) -> Added:
-        """State a live fact anew, as one run: the statement is added to its entity, and the fact is retired.
-
-        Nothing is retired where the statement is refused, says the same as the fact (`confirmed`, with its id), or
-        waits for a person. Raises as `retire` does.
-        """
-        refuse_a_fork()
-        from recall.history import fact_named
-        from tasks.people.observations import observe
-
-        old, place = fact_named(self.snapshot, checked_text("fact", fact)), self.place
-        with self._adding:
-            owner = self.snapshot.by_ids("facts", [old], ["owner_entity_id"]).item()
-            settings = place.settings.ingest
-            return observe(
-                place.run("observe"), owner, [checked_text("statement", statement)], settings, instead_of=old
-            )
 
     def close(self) -> None:
         """Write the pending access events; the memory can be used again after that."""

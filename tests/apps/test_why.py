@@ -1,4 +1,4 @@
-"""The story of a row as a person reads it: plain sentences at 100 columns, everything with --full or --json."""
+"""The story of a row as a person reads it: plain sentences at 100 columns, everything with --json."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def joined(text: str) -> str:
 @pytest.mark.parametrize("id", [VIM, NEOVIM, NVIM, AGAIN, "m_f_1a_0a", RUN])
 def test_no_internal_column_and_no_line_over_100_columns_is_printed(shown: Any, id: str) -> None:
     text = shown(id)
-    assert [name for name in INTERNAL if name in text.replace("--full", "")] == []
+    assert [name for name in INTERNAL if name in text.replace("--json", "")] == []
     assert max(map(len, text.splitlines())) <= 100
     assert id in text or id.startswith("m_")  # of a message the beginning of its words stands there
 
@@ -126,8 +126,8 @@ def test_what_a_run_changed_is_told_kind_by_kind_with_the_rows_and_additions_las
     assert text.index("Merged: ") < text.index("Learned 2")
 
 
-def test_full_and_json_keep_everything(shown: Any) -> None:
-    full = shown(NEOVIM, "--full", columns=240)
+def test_json_keeps_everything(shown: Any) -> None:
+    full = shown(NEOVIM, "--json")
     assert all(name in full for name in ("predicate", "valid_from", "keep_all", "columns"))
     assert '"about": "f_1a_0b"' in shown(NEOVIM, "--json")
     assert '"speaker": ' in shown(NEOVIM, "--json")

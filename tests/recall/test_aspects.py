@@ -11,20 +11,18 @@ from typing import Any
 
 import polars as pl
 import pytest
-from conftest import EPOCH
 from stores import fact, remembered
 from talk import NOW, rows
 
 from flows.maintenance import consolidate, decay, steward
 from recall.groups import aspects, scored, stored_aspects
 from slowwave.common import frames
-from slowwave.common.errors import UnknownName
 from slowwave.facts.aspects import (
+    BY_SLUG,
     COUNTED,
     SLUGS,
     TAGGED,
     TAXONOMY,
-    aspect_named,
     aspect_rows,
     changed_scores,
     classify,
@@ -33,7 +31,6 @@ from slowwave.facts.aspects import (
     score_aspects,
     shown,
 )
-from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
 from tasks.nightly.groups import refreshed_aspects
 from tasks.runtime.runs import Counts, Run, Writing, existing_run, recorded
@@ -73,7 +70,7 @@ def test_the_taxonomy_is_that_of_fourteen_aspects_in_five_categories() -> None:
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_each_stem_of_an_aspect_is_recognised(slug: str) -> None:
-    stems = aspect_named(slug).stems.split("|")
+    stems = BY_SLUG[slug].stems.split("|")
     assert len(stems) > 5
     assert [stem for stem in stems if slug not in tagged(statement=f"It is {stem}x.")] == []
 
@@ -81,13 +78,6 @@ def test_each_stem_of_an_aspect_is_recognised(slug: str) -> None:
 @pytest.mark.parametrize("column", ["predicate", "subject_type", "object_type", "kind", "statement"])
 def test_each_column_that_tells_what_a_fact_is_about_is_read(column: str) -> None:
     assert tagged(**{"predicate": "is", column: "concert"}) == ["music"]
-
-
-def test_an_aspect_is_found_by_its_slug_or_name_and_others_are_told_the_fourteen() -> None:
-    assert {aspect_named(word).slug for word in ("film_tv", "Film & TV", " FILM_TV ")} == {"film_tv"}
-    with pytest.raises(UnknownName, match=r"Did you mean 'health'\?") as error:
-        aspect_named("helth")
-    assert sorted(error.value.known) == sorted(SLUGS)
 
 
 @pytest.mark.parametrize(
@@ -301,17 +291,3 @@ def test_an_ingest_leaves_the_scores_of_what_it_learned(learned: tuple[Path, dic
     stored = snapshot.frame("aspect_scores", columns=["id", *COUNTED, "scored_at"])
     assert len(stored) == 14
     assert changed_scores(scored(snapshot, stored["scored_at"][0]), stored).is_empty()
-
-
-def test_the_facts_of_an_aspect_come_strongest_first(store: str) -> None:
-    with OpenMemory.open(store, is_logged=False) as memory:
-        total, found = memory.facts_with_aspect("health", now=NOW)
-        assert (total, [one.id for one in found]) == (3, ["ill", "runs", "diet"])
-        total, found = memory.facts_with_aspect("Health", 1, now=NOW + timedelta(days=2))
-        assert (total, [one.id for one in found]) == (2, ["runs"])
-        assert memory.facts_with_aspect("books", now=NOW) == (0, ())
-        with Store.open(store).commit("use", "use", EPOCH) as tx:
-            tx.upsert("fact_usage", pl.DataFrame([{"id": "diet", "link_count": 20.0}]))
-        assert [one.id for one in memory.facts_with_aspect("health", now=NOW)[1]] == ["diet", "ill", "runs"]
-        with pytest.raises(UnknownName, match="spirituality"):
-            memory.facts_with_aspect("cooking", now=NOW)
