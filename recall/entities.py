@@ -19,7 +19,7 @@ from slowwave.common.lexicon.labels import canonical_type
 from slowwave.common.settings import RecallSettings
 from slowwave.common.text import normalise_name
 from slowwave.common.types import Entity, FoundEntity, RankedEntity
-from slowwave.common.validity import MAX_CHAIN, live_sql
+from slowwave.common.validity import MAX_CHAIN, STATED, live_sql, stated_at
 from slowwave.facts.aspects import NO_KNOWLEDGE
 from slowwave.graph.graph import is_filed_elsewhere
 from slowwave.graph.name_index import NameIndex, index_names, query_words, with_more
@@ -50,7 +50,7 @@ def list_entities(
         known = snapshot.frame("entities", columns=["entity_type"])["entity_type"].unique().to_list()
         raise UnknownName("entity type", entity_type, known)
     entities = stored if everything else stored.filter(is_listed())
-    counted = entities.join(_fact_counts(snapshot, now), on="id", how="left").with_columns(pl.col("facts").fill_null(0))
+    counted = _counted(entities, _known_of(snapshot, now))
     top = counted.sort("facts", "last_seen_at", "name", descending=[True, True, False], nulls_last=True).head(limit)
     return len(entities), _with_aliases(snapshot, top)
 
@@ -106,8 +106,8 @@ def exact_row(reading: Reading, text: str) -> dict[str, Any]:
 
 
 def _most_known(snapshot: Reading, now: datetime, ids: list[str]) -> Entity:
-    rows = snapshot.by_ids("entities", ids).join(_fact_counts(snapshot, now, ids), on="id", how="left")
-    best = rows.with_columns(pl.col("facts").fill_null(0)).sort("facts", "id", descending=[True, False]).head(1)
+    rows = _counted(snapshot.by_ids("entities", ids), _known_of(snapshot, now, ids))
+    best = rows.sort("facts", "id", descending=[True, False]).head(1)
     return _with_aliases(snapshot, best)[0]
 
 
@@ -165,18 +165,29 @@ def _heirs(snapshot: Reading, ids: list[str]) -> list[str]:
     return sorted(found)
 
 
-def _fact_counts(snapshot: Reading, now: datetime, ids: Sequence[str] | None = None) -> pl.DataFrame:
-    """(id, facts): the facts that are shown with each of these entities, or with all that have some (T33)."""
-    live, columns = live_sql(now), ["id", "kind", *_SIDES, "mentions"]
+def _counted(entities: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """The entities with their number of facts, last seen when something was last stated of them, if that is later."""
+    last = pl.max_horizontal("last_seen_at", "stated_at")
+    return entities.join(known, on="id", how="left").with_columns(pl.col("facts").fill_null(0), last_seen_at=last)
+
+
+def _known_of(snapshot: Reading, now: datetime, ids: Sequence[str] | None = None) -> pl.DataFrame:
+    """(id, facts, stated_at): the facts that are shown with each of these entities, or with all that have some (T33).
+
+    `stated_at` is when the last of them was stated outside a conversation.
+    """
+    live, columns = live_sql(now), ["id", "kind", *_SIDES, "mentions", *STATED]
     if ids is None:
         facts = snapshot.frame("facts", live, columns)
     else:
         parts = [snapshot.by_ids("facts", ids, columns, key=end, where=live) for end in _SIDES]
         facts = pl.concat([*parts, snapshot.frame("facts", f"{mentioning(ids)} AND {live}", columns)]).unique("id")
     known = facts.filter(~pl.col("kind").is_in(NO_KNOWLEDGE).fill_null(False))
-    sides = [known.filter(~is_filed_elsewhere(pl.col(end))).select(fact="id", id=end) for end in _SIDES]
-    sides.append(known.select(fact="id", id="mentions").explode("id"))
-    return pl.concat(sides).drop_nulls("id").unique().group_by("id").agg(facts=pl.len())
+    known = known.with_columns(stated_at=stated_at())
+    sides = [known.filter(~is_filed_elsewhere(pl.col(end))).select("stated_at", fact="id", id=end) for end in _SIDES]
+    sides.append(known.select("stated_at", fact="id", id="mentions").explode("id"))
+    named = pl.concat(sides).drop_nulls("id").unique()
+    return named.group_by("id").agg(facts=pl.len(), stated_at=pl.col("stated_at").max())
 
 
 def _with_aliases(snapshot: Reading, rows: pl.DataFrame) -> list[Entity]:

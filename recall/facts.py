@@ -9,11 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.common import frames
 from slowwave.common.errors import UnknownName, UnusableInput
 from slowwave.common.types import Artifact, Entity, Episode, Provenance, RecalledFact
 from slowwave.common.validity import MAX_CHAIN, Moment, live_sql
-from slowwave.facts.searched_texts import OBSERVATIONS
 from slowwave.graph.graph import is_filed_elsewhere
 from storage.residents import Row
 from storage.rows import mentioning, quoted
@@ -302,28 +300,16 @@ def _shown_artifacts(rows: pl.DataFrame, *, with_content: bool) -> tuple[Artifac
 def episodes_of(snapshot: Snapshot, entity_id: str) -> tuple[Episode, ...]:
     """The conversations that are about an entity, newest first."""
     links = snapshot.by_ids("episode_entities", [entity_id], ["episode_id"], key="entity_id")
-    return _episodes(snapshot, snapshot.by_ids("episodes", links["episode_id"]))
+    return _episodes(snapshot.by_ids("episodes", links["episode_id"]))
 
 
 def last_episodes(snapshot: Snapshot, count: int) -> tuple[Episode, ...]:
     """The conversations that ended last, newest first."""
     rows = snapshot.frame("episodes", columns=["id", "conversation_id", "ended_at"])
-    last = rows.sort("ended_at", "id", descending=True).head(count)["id"]
-    observed = rows.filter(pl.col("conversation_id") == OBSERVATIONS)["id"]
-    return _episodes(snapshot, snapshot.by_ids("episodes", pl.concat([last, observed]).unique()))[:count]
+    return _episodes(snapshot.by_ids("episodes", rows.sort("ended_at", "id", descending=True).head(count)["id"]))
 
 
-def _episodes(snapshot: Snapshot, rows: pl.DataFrame) -> tuple[Episode, ...]:
-    """These episodes, newest first. The end and the length of the observations are those of their messages."""
-    is_observed = pl.col("conversation_id") == OBSERVATIONS
-    if len(rows.filter(is_observed)):
-        where = f"conversation_id = {quoted(OBSERVATIONS)}"
-        times = snapshot.frame("messages", where, ["occurred_at"])["occurred_at"]
-        ended, messages = pl.lit(times.max(), dtype=frames.TIME), pl.lit(len(times), dtype=pl.Int64)
-        rows = rows.with_columns(
-            ended_at=pl.when(is_observed).then(ended).otherwise("ended_at"),
-            messages=pl.when(is_observed).then(messages).otherwise("messages"),
-        )
+def _episodes(rows: pl.DataFrame) -> tuple[Episode, ...]:
     newest = rows.sort("ended_at", "id", descending=True)
     columns = ("id", "conversation_id", "started_at", "ended_at", "messages", "summary")
     return tuple(Episode(*row) for row in newest.select(columns).iter_rows())

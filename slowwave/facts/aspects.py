@@ -93,10 +93,11 @@ def merge(model_tags: pl.Series, found: pl.Series) -> Tagging:
 
 def aspect_rows(facts: pl.DataFrame) -> pl.DataFrame:
     """Rows of `fact_aspects` for applied facts: one per staged slug, with its source `via` (S3-17)."""
+    facts = facts[[place for place, slugs in enumerate(facts["aspect_slugs"].to_list()) if slugs]]
     rows = [
         {"id": row_id("as", id_, slug), "fact_id": id_, "slug": slug, "via": "regex" if slug in found else "model"}
         for (id_, slugs), found in zip(frames.rows_of(facts, "id", "aspect_slugs"), classify(facts), strict=True)
-        for slug in slugs or ()
+        for slug in slugs
         if slug is not None
     ]
     return pl.DataFrame(rows, schema=dict(frames.FACT_ASPECTS))

@@ -29,8 +29,6 @@ from storage.transactions import Transaction
 from tasks.runtime.engine import log
 from tasks.runtime.runs import Run, embedder_of, vector_column
 
-from .admission import episode_id
-
 # Targets: the entity that a person or an agent means when they state something about it by name.
 
 
@@ -101,15 +99,17 @@ def _unknown(reading: Reading, name: str) -> UnusableInput:
     return UnusableInput(f"Unknown entity {name!r}.{hint}", "Make it with --create, and say what it is with --type.")
 
 
-_MET = ["id", "name", "entity_type", "status", "last_seen_at", "merged_into"]
+_MET = ["id", "name", "entity_type", "status", "merged_into"]
 
 
 def _met(reading: Reading, entity: Mapping[str, Any], now: datetime) -> Target:
-    """A known entity, seen now; an archived one is active again. One that was seen that day is not written again."""
-    seen_at = entity["last_seen_at"]
-    is_same = entity["status"] != "archived" and seen_at is not None and seen_at.date() >= now.date()
-    row = reading.by_ids("entities", [] if is_same else [entity["id"]], lasting_columns("entities"))
-    seen = revived(row).with_columns(last_seen_at=frames.moment(now))
+    """A known entity: its row is written only if it was archived, and is active again.
+
+    When it was stated of is told by its facts: a row less to write with every statement.
+    """
+    is_archived = entity["status"] == "archived"
+    row = reading.by_ids("entities", [entity["id"]] if is_archived else [], lasting_columns("entities"))
+    seen = revived(row).with_columns(last_seen_at=frames.moment(now)) if is_archived else row
     names = {"window": [0], "canonical_name": [normalise_name(entity["name"])], "entity_id": [entity["id"]]}
     names_in_use = pl.DataFrame({**names, "entity_type": [entity["entity_type"]]})
     vectorless = frames.empty({"id": frames.TEXT, "text": frames.TEXT})
@@ -173,12 +173,11 @@ def state(run: Run, reading: Reading, target: Target, texts: Sequence[str]) -> S
         }
         for id_, text in frames.rows_of(messages, "id", "content")
     ]
-    learned, place = reading.frame("predicates"), pl.lit(episode_id(CONVERSATION)).alias("episode_id")
     made = build_candidates(
         pl.DataFrame(claims, schema=dict(CLAIMS)),
-        messages.with_columns(place),
+        messages.with_columns(episode_id=pl.lit(None, pl.String)),
         target.resolution.names,
-        learned,
+        reading.frame("predicates"),
         ExtractSettings(),
         run.now,
     )
@@ -212,7 +211,7 @@ def _entities(run: Run, reading: Reading, target: Target) -> pl.DataFrame:
     if target.is_new:
         return _with_vectors(run, entities, target.resolution.to_embed["text"])
     kept = reading.by_ids("entities", entities["id"], ["id", "vector"])
-    return entities.join(kept, on="id", how="left")
+    return entities.join(kept, on="id", how="left") if len(kept) else entities
 
 
 def _with_vectors(run: Run, rows: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
@@ -240,22 +239,4 @@ def write_statements(tx: Transaction, stated: Statements) -> bool:
     tx.upsert("decisions", stated.target.resolution.decisions)
     is_new = not any(tx.count_ids(name, stated.facts["id"]) for name in FACT_TABLES)
     (tx.insert if is_new else tx.upsert)("messages", stated.messages)
-    link = _link(stated.target)
-    if stated.target.is_new or not tx.count_ids("episode_entities", link["id"]):
-        tx.insert("episode_entities", link)
-        if not tx.count_ids("episodes", link["episode_id"]):
-            tx.insert("episodes", _episode(stated.messages))
     return is_new
-
-
-def _episode(messages: pl.DataFrame) -> pl.DataFrame:
-    """The conversation of all observations; its length and its end are those of its messages, wherever it is shown."""
-    first = messages.head(1)
-    return first.select("conversation_id", "scope", started_at="occurred_at", ended_at="occurred_at").with_columns(
-        id=pl.lit(episode_id(CONVERSATION))
-    )
-
-
-def _link(target: Target) -> pl.DataFrame:
-    pair = (episode_id(CONVERSATION), target.id)
-    return pl.DataFrame([{"id": row_id("ee", *pair), "episode_id": pair[0], "entity_id": pair[1]}])

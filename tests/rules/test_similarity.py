@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.common.comparison.similarity import SimilarityThresholds, similar_pairs, word_overlap
+from slowwave.common.comparison.similarity import FOUND, SimilarityThresholds, similar_pairs, word_overlap
 from slowwave.common.words import tokens, word_sets
 
 TEXTS = st.text(alphabet="ab cé.,!? \n-'", max_size=30)
@@ -22,7 +22,8 @@ def containment(a: str, b: str) -> float:
 def match_type(a: str, b: str, cosine: float, least: SimilarityThresholds | None = None) -> str | None:
     """The measure by which two texts with this cosine are similar, if any."""
     vectors = np.array([[1.0, 0.0], [cosine, (1.0 - cosine**2) ** 0.5]], np.float32)
-    found = pl.concat(list(similar_pairs(pl.Series([a, b]), vectors, least or SimilarityThresholds())))
+    none = pl.DataFrame(schema=FOUND)
+    found = pl.concat([none, *similar_pairs(pl.Series([a, b]), vectors, least or SimilarityThresholds())])
     return next(iter(found["match_type"]), None)
 
 

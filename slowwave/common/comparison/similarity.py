@@ -157,10 +157,13 @@ def similar_pairs(
     codes = np.zeros(len(texts), np.uint32) if group is None else group.fill_null("").rank("dense").to_numpy()
     at_border = [pl.DataFrame(schema=FOUND)]
     for pairs in near_rows(vectors, thresholds.cosine, codes, first_new):
-        near = pairs.with_columns(match_type=pl.lit("cosine"))
-        at_border.append(near.filter(pl.col("cosine") < thresholds.cosine + _ROUNDING))
-        yield near
+        if len(pairs):
+            near = pairs.with_columns(match_type=pl.lit("cosine"))
+            at_border.append(near.filter(pl.col("cosine") < thresholds.cosine + _ROUNDING))
+            yield near
     pairs = contained_pairs(texts, codes, thresholds, first_new)
+    if pairs.is_empty():
+        return
     measured = cosines(vectors, pairs["a"].to_numpy(), pairs["b"].to_numpy())
     contained = pairs.with_columns(cosine=pl.Series(measured, dtype=pl.Float64), match_type=pl.lit("containment"))
     # Products of matrices and of vectors round differently: at the threshold the former decides.

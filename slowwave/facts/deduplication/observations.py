@@ -52,15 +52,11 @@ def similar_observations(
     rows in the same order. A new one without a vector (zero row) is like none.
     """
     thresholds = SimilarityThresholds.of(settings or EvaluateSettings())
-    found = pl.concat(
-        [
-            pl.DataFrame(schema=FOUND),
-            *similar_pairs(rows["text"], vectors, thresholds, group=rows["owner"], first_new=first_new),
-        ]
-    )
-    pairs = found.filter(pl.Series(vectors[found["b"].to_numpy()].any(axis=1), dtype=pl.Boolean))
-    if pairs.is_empty():
+    parts = [*similar_pairs(rows["text"], vectors, thresholds, group=rows["owner"], first_new=first_new)]
+    if not parts:
         return pl.DataFrame(schema=ALIKE)
+    found = pl.concat(parts)
+    pairs = found.filter(pl.Series(vectors[found["b"].to_numpy()].any(axis=1), dtype=pl.Boolean))
     a, b = pairs["a"], pairs["b"]
     share = word_overlap(rows["text"].gather(a), rows["text"].gather(b))["containment"]
     alike = {"id": rows["id"].gather(b), "target_id": rows["id"].gather(a), "cosine": pairs["cosine"], "share": share}
