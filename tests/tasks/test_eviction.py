@@ -21,7 +21,7 @@ from recall.overview import changes, stats
 from recall.proposals import list_proposals
 from slowwave.common import frames
 from slowwave.common.errors import UndoRefused
-from slowwave.common.settings import ApprovalSettings, DecaySettings
+from slowwave.common.settings import DEFAULT_EMBEDDER, ApprovalSettings, DecaySettings, IngestSettings
 from slowwave.common.validity import STATUSES, valid_facts
 from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle.pruning_and_eviction import deletable
@@ -31,9 +31,10 @@ from storage.store import Store
 from storage.undo import undo
 from tasks.entities.retirement import delete_facts, plan_purge
 from tasks.nightly.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
+from tasks.people.observations import observe, retire
 from tasks.people.review import approve
 from tasks.runtime.run_pages import TaskResult
-from tasks.runtime.runs import Run, existing_run
+from tasks.runtime.runs import Run, existing_run, new_run
 from tasks.runtime.writing import under_approval
 
 Row = dict[str, Any]
@@ -339,6 +340,22 @@ def test_orphans_are_archived_and_leave_the_lists_but_not_the_store(keep: Callab
     assert archive_orphans(a_run(uri, name="decay-2"), how()) == TaskResult()
     undo(Store.open(str(uri)), "decay-1", "undo-1", NOW)
     assert_same(contents(uri), before)
+
+
+def test_an_entity_was_last_seen_when_something_was_last_stated_of_it(tmp_path: Path) -> None:
+    uri = tmp_path / "stated"
+
+    def run(name: str, days: float) -> Run:
+        return new_run(name, str(uri), "default", DEFAULT_EMBEDDER, ago(days))
+
+    observe(run("observe-1", 200), "Ferry", ["The ferry runs at night."], IngestSettings(), create=True)
+    added = observe(run("observe-2", 10), "Ferry", ["The crew has nine people."], IngestSettings())
+    with OpenMemory.open(str(uri), is_logged=False) as memory:
+        assert (memory.entities()[1][0].last_seen_at, memory.facts_of("Ferry")[0].last_seen_at) == (ago(10), ago(10))
+    retire(run("retire-1", 9), added.entity_id, ids(uri, "facts"))
+    assert archive_orphans(a_run(uri), how()) == TaskResult()
+    done = archive_orphans(a_run(uri, NOW + timedelta(days=81), "decay-2"), how())
+    assert [each.statement for each in done.decisions] == ["Ferry"]
 
 
 @pytest.mark.proof
