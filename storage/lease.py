@@ -360,11 +360,6 @@ def claimed(db: DBConnection, name: str, owner: str) -> str:
     """Claim a name as a table with this one row; returns whose it is, or what was written into it first."""
     with suppress(ValueError, RuntimeError, OSError):  # it is there already, or two came at once
         db.create_table(name, pa.table({"owner": [owner]}))
-    return first_claim(db, name)
-
-
-def first_claim(db: DBConnection, name: str) -> str:
-    """Whose a name is that was claimed; raises `ValueError` where nobody did."""
     table = db.open_table(name)
     table.checkout(1)
     return str(table.to_arrow()["owner"][0].as_py())

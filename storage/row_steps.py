@@ -52,85 +52,69 @@ class RowStep:
         return found
 
 
-class _Written:
-    """The last steps of each table that this process wrote, with the manifest that each led to."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._steps: dict[tuple[str, str], deque[tuple[RowStep, object]]] = {}
-        self._sizes = Counter[tuple[str, str]]()
-
-    def follow(self, address: str, names: Iterable[str]) -> None:
-        with self._lock:
-            for name in names:
-                self._steps.setdefault((address, name), deque())
-
-    def keep(self, address: str, name: str, step: RowStep) -> None:
-        if (address, name) not in self._steps:
-            return
-        place = manifest_on_disk(address, name, step.after)
-        with self._lock:
-            steps = self._steps[address, name]
-            steps.append((step, place))
-            self._sizes[address, name] += step.size + 1
-            while len(steps) > 1 and self._sizes[address, name] > MOST_ROWS:
-                self._sizes[address, name] -= steps.popleft()[0].size + 1
-
-    def between(self, address: str, name: str, before: int, after: int) -> list[RowStep] | None:
-        with self._lock:
-            steps = [*self._steps.get((address, name), ())]
-        found: list[RowStep] = []
-        version = after
-        for step, place in reversed(steps):
-            if version == before:
-                break
-            if step.after == version:
-                if not found and place != manifest_on_disk(address, name, after):
-                    return None  # another store lies in that folder now
-                found.append(step)
-                version = step.before
-        return found[::-1] if version == before else None
-
-    def rows(self, address: str, name: str, version: int, ids: Sequence[str]) -> list[pa.Table] | None:
-        with self._lock:
-            steps = [*self._steps.get((address, name), ())]
-        if not steps or steps[-1][0].after != version or steps[-1][1] != manifest_on_disk(address, name, version):
-            return None
-        wanted, found = {*ids}, dict[str, pa.Table]()
-        for step, _ in reversed(steps):
-            if step.after != version:
-                return None
-            version = step.before
-            for id_ in wanted & step.left.keys():
-                if (place := step.left[id_]) is not None:
-                    found[id_] = place[0].take([place[1]])  # Polars reads no slice of vectors with nulls
-            wanted -= step.left.keys()
-            if not wanted:
-                return [found[id_] for id_ in ids if id_ in found]
-        return None
+# The last steps of each table that this process wrote, with the manifest that each led to.
 
 
-_written = _Written()
+_lock = threading.Lock()
+_steps: dict[tuple[str, str], deque[tuple[RowStep, object]]] = {}
+_sizes = Counter[tuple[str, str]]()
 
 
 def follow(address: str, names: Iterable[str]) -> None:
     """From here on keep the steps of these tables."""
-    _written.follow(address, names)
+    with _lock:
+        for name in names:
+            _steps.setdefault((address, name), deque())
 
 
 def keep_step(address: str, name: str, step: RowStep) -> None:
     """Keep what this process has just published, where somebody follows the table."""
-    _written.keep(address, name, step)
+    if (address, name) not in _steps:
+        return
+    place = manifest_on_disk(address, name, step.after)
+    with _lock:
+        steps = _steps[address, name]
+        steps.append((step, place))
+        _sizes[address, name] += step.size + 1
+        while len(steps) > 1 and _sizes[address, name] > MOST_ROWS:
+            _sizes[address, name] -= steps.popleft()[0].size + 1
 
 
 def own_steps(address: str, name: str, before: int, after: int) -> list[RowStep] | None:
     """The steps between two versions, if this process wrote all of them and still has them."""
-    return [] if before == after else _written.between(address, name, before, after)
+    with _lock:
+        steps = [*_steps.get((address, name), ())]
+    found: list[RowStep] = []
+    version = after
+    for step, place in reversed(steps):
+        if version == before:
+            break
+        if step.after == version:
+            if not found and place != manifest_on_disk(address, name, after):
+                return None  # another store lies in that folder now
+            found.append(step)
+            version = step.before
+    return found[::-1] if version == before else None
 
 
 def own_rows(address: str, name: str, version: int, ids: Sequence[str]) -> list[pa.Table] | None:
     """Those of the rows that are there in a version, in this order, if this process wrote or removed each of them."""
-    return _written.rows(address, name, version, ids)
+    with _lock:
+        steps = [*_steps.get((address, name), ())]
+    if not steps or steps[-1][0].after != version or steps[-1][1] != manifest_on_disk(address, name, version):
+        return None
+    wanted, found = {*ids}, dict[str, pa.Table]()
+    for step, _ in reversed(steps):
+        if step.after != version:
+            return None
+        version = step.before
+        for id_ in wanted & step.left.keys():
+            if (place := step.left[id_]) is not None:
+                found[id_] = place[0].take([place[1]])  # Polars reads no slice of vectors with nulls
+        wanted -= step.left.keys()
+        if not wanted:
+            return [found[id_] for id_ in ids if id_ in found]
+    return None
 
 
 # Pieces: each commit of few rows leaves a small file in every table it writes, which each later read opens. A process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import count
@@ -26,7 +27,8 @@ Row = dict[str, Any]
 
 def as_another_process(patch: pytest.MonkeyPatch) -> None:
     """What is written from here on is handed to nobody in this process."""
-    patch.setattr(row_steps, "_written", row_steps._Written())
+    patch.setattr(row_steps, "_steps", {})
+    patch.setattr(row_steps, "_sizes", Counter())
     snapshots.IN_MEMORY.clear()
 
 
