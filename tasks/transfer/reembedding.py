@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,9 +11,10 @@ import polars as pl
 from inference.embedding import REMOTE_TEXTS, Embedder, Vectors
 from slowwave.common.comparison.similarity import has_profile
 from slowwave.common.decisions import decision, decision_frame
-from slowwave.common.text import as_json, digest
+from slowwave.common.errors import Refused
+from slowwave.common.text import digest
 from slowwave.facts.searched_texts import READ, texts_of
-from storage.rows import column_names, empty_frame
+from storage.rows import column_names
 from storage.snapshots import Reading, Snapshot, batches
 from storage.store import Store
 from storage.tables import WITH_VECTORS
@@ -28,8 +27,7 @@ from tasks.runtime.runs import Run, existing_store, vector_column
 
 KIND = "reembed"
 """The kind of commits that put vectors of another model in the place of all vectors."""
-PARTS = ("changes", "otherwise")
-HOLDING = " OR ".join(f"""{part} LIKE '%"vector"%'""" for part in PARTS)
+WAITING = """state = 'pending' AND (changes LIKE '%"vector"%' OR otherwise LIKE '%"vector"%')"""
 OTHERS = {"refusals": ("id", "excerpt", "vector"), "scorer_state": ("id", "text")}
 """Columns of the tables of the filters: what was refused, and learned from it, is embedded as far as it is kept."""
 
@@ -52,23 +50,6 @@ class Wording:
         for name in WITH_VECTORS:
             for rows in batches(self._reading, name, READ.get(name) or OTHERS[name]):
                 yield self.of(name, rows)
-        for row in self.proposals().iter_rows(named=True):
-            texts = [text for part in PARTS for _, text in self.proposed(json.loads(row[part] or "[]"))]
-            yield pl.Series("text", texts, dtype=pl.String)
-
-    def proposals(self) -> pl.DataFrame:
-        """What was proposed and holds vectors, decided or not, since a decision can be undone: whole rows."""
-        return self._reading.frame("proposals", HOLDING)
-
-    def proposed(self, changes: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str | None]]:
-        """The new rows with a vector that a proposal would write, as they stand in it, and their texts."""
-        for change in changes:
-            name, row = change["table"], change["after"]
-            if name in READ and change["before"] is None and row is not None:
-                frame = empty_frame(name, self._reading.dims).select(READ[name])
-                cells = {column: row.get(column) for column in READ[name]} | {"id": change["id"]}
-                text = self.of(name, pl.DataFrame([cells], schema=frame.schema))[0]
-                yield row, text
 
 
 # Vectors of another model, in memory by the hash of the text that they stand for, and published in one commit.
@@ -115,19 +96,29 @@ async def reembed_rows(run: Run, vectors: NewVectors) -> Mapping[str, int]:
     """Put vectors of another model in the place of all vectors, in one commit; rows by table.
 
     They are made before the lease is taken, and within it the few of what was written since. Raises `StoreMismatch`
-    where somebody else re-embedded the namespace meanwhile.
+    where somebody else re-embedded the namespace meanwhile, and `Refused` where changes with vectors wait for a person.
     """
     store = existing_store(run)
+    _check_nothing_waits(store.snapshot())
     store.embedding = (run.embedder, store.snapshot().dims)
     snapshot = await _embed(store, vectors)
     with store.commit(run.id, KIND, run.now) as tx:
         if tx.is_overtaken(snapshot):
+            _check_nothing_waits(tx)
             for texts in Wording(tx).every():
                 tx.stay()
                 for part in vectors.lacking(texts):
                     tx.stay()
                     vectors.embed(part)
         return _publish(run, store, tx, vectors)
+
+
+def _check_nothing_waits(reading: Reading) -> None:
+    if count := reading.count("proposals", WAITING):
+        raise Refused(
+            f"{count} changes wait for a person with vectors of the present model.",
+            "Decide first: slowwave review list",
+        )
 
 
 async def _embed(store: Store, vectors: NewVectors) -> Snapshot:
@@ -177,7 +168,7 @@ class _Writing:
     def write(self) -> Mapping[str, int]:
         """Write them; returns rows by table."""
         tx, old = self._tx, self._old
-        proposals, talks = self._proposals(), old.frame("conversation_state")
+        talks = old.frame("conversation_state")
         tx.turn_to(self._embedder.name, self._embedder.dims)
         read = {name: [*dict.fromkeys((*column_names(name), *OTHERS.get(name, ())))] for name in WITH_VECTORS}
         rows = {
@@ -186,42 +177,18 @@ class _Writing:
         }
         talks = talks.with_columns(recent_turns=pl.lit([], dtype=talks.schema["recent_turns"]))
         tx.put_back("conversation_state", talks)  # the surprise filter begins again
-        tx.put_back("proposals", proposals)
-        return {**rows, "conversation_state": len(talks), "proposals": len(proposals)}
-
-    def _vectors(self, texts: pl.Series) -> tuple[pl.Series, pl.Series]:
-        """Hashes and vectors of texts, in their order."""
-        marks = pl.Series("hash", [digest(text) if text else None for text in texts], dtype=pl.String)
-        return marks, self._new.of(marks)
+        return {**rows, "conversation_state": len(talks)}
 
     def _renewed(self, name: str, rows: pl.DataFrame) -> pl.DataFrame:
-        marks, vectors = self._vectors(self._wording.of(name, rows))
-        renewed = rows.drop("vector", strict=False).with_columns(vectors)
+        texts = self._wording.of(name, rows)
+        marks = pl.Series("hash", [digest(text) if text else None for text in texts], dtype=pl.String)
+        renewed = rows.drop("vector", strict=False).with_columns(self._new.of(marks))
         if "embed_model" in rows.columns:
             is_named = pl.col("embed_model").is_not_null() | pl.col("vector").is_not_null()
             return renewed.with_columns(embed_model=pl.when(is_named).then(pl.lit(self._embedder.name)))
         if "embed_text_hash" in rows.columns:
             return renewed.with_columns(embed_text_hash=pl.coalesce(marks, "embed_text_hash"))
         return renewed
-
-    def _proposals(self) -> pl.DataFrame:
-        """What waits for a person and would write vectors: the same rows with new ones."""
-        waiting = self._wording.proposals()
-        columns = {part: [self._proposed(text) for text in waiting[part]] for part in PARTS}
-        renewed = waiting.with_columns(pl.Series(part, texts, dtype=pl.String) for part, texts in columns.items())
-        return renewed.join(waiting, on=["id", *PARTS], how="anti", nulls_equal=True, maintain_order="left")
-
-    def _proposed(self, changes: str | None) -> str | None:
-        listed = json.loads(changes or "[]")
-        rows = list(self._wording.proposed(listed))
-        if not rows:
-            return changes
-        _, vectors = self._vectors(pl.Series("text", [text for _, text in rows], dtype=pl.String))
-        for (row, _), vector in zip(rows, vectors.to_list(), strict=True):
-            row.pop("vector", None)
-            row |= {"vector": vector} if vector is not None else {}
-            row |= {"embed_model": self._embedder.name} if "embed_model" in row else {}
-        return as_json(listed)
 
 
 def has_links(run: Run) -> bool:

@@ -20,15 +20,19 @@ from talk import EXAMPLES, assert_same, contents, learn, overtaken, rows, said, 
 
 from flows.oversight import reembed
 from inference.embedding import STATIC_MODELS, open_embedder
-from slowwave.common.errors import RecallFell, StoreMismatch, UndoRefused
-from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings, NightGateSettings, ReembedSettings
+from recall.entities import exact_row
+from recall.report import observations_of
+from slowwave.common.errors import RecallFell, Refused, StoreMismatch, UndoRefused
+from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings, NightGateSettings, ReembedSettings, SplitSettings
 from slowwave.integrations.python_api import OpenMemory
+from slowwave.review.split_plan import SplitPart
 from storage.doctor import examine
 from storage.store import Store
 from storage.tables import HOLDING_VECTORS, WITH_VECTORS
 from storage.undo import undo
 from tasks.entities.derived import refresh_profiles
 from tasks.people.observations import observe
+from tasks.people.review import propose
 from tasks.runtime.retrying import RETRIES
 from tasks.runtime.runs import existing_run, new_run, store_of
 from tasks.transfer import reembedding
@@ -146,6 +150,18 @@ def own() -> Iterator[str]:
     Own.sent.clear()
     yield alias
     get_registry()._functions.pop(alias)
+
+
+def test_what_waits_with_vectors_of_the_old_model_is_decided_first(place: Path, half: str) -> None:
+    snapshot, run = opened(place).snapshot(), existing_run("split-propose", str(place), "default")
+    devon = exact_row(snapshot, "Devon Clarke")["id"]
+    one = observations_of(snapshot, devon, run.now)["id"].to_list()[:1]
+    propose(run, devon, SplitSettings(), (SplitPart("Devon Clarke - Music", "person", tuple(one)),))
+    before = contents(place)
+    with pytest.raises(Refused, match="wait for a person"):
+        turn(place, half)
+    assert embedding(place)[0] == DEFAULT_EMBEDDER
+    assert contents(place)["facts"].equals(before["facts"])
 
 
 @pytest.mark.proof

@@ -194,10 +194,6 @@ def system_of(values: Values, name: str = "It") -> str:
     for system in ("mcp-memory", "graphiti", "mem0"):
         if _SYSTEMS[system].marks & keys:
             return system
-    top = {key for value in documents for key in value}
-    named = [system for system, each in _SYSTEMS.items() if top & {*each.lists}]
-    if named and not keys:  # an empty store is known by the names of its lists
-        return named[0]
-    shown = sorted(readable(str(key)) for key in keys or top)
+    shown = sorted(readable(str(key)) for key in keys)
     reason = f"its fields are {', '.join(shown[:_SHOWN])}" if shown else "it holds no object with fields"
     raise UnusableInput(f"Nothing in {name} shows which memory system wrote it: {reason}.", READS)
