@@ -45,7 +45,7 @@ def test_what_contradicts_a_fact_stays_beside_it_and_the_pair_is_flagged_for_goo
 
 
 def test_what_is_said_to_contradict_does_not_end_what_recency_alone_would_end() -> None:
-    bergen = claim("Anna lives in Bergen now.", relation="lives_in", obj="Bergen", at=9)
+    bergen = claim("Anna lives in Bergen now.", relation="lives_in", obj="Bergen", at=9, temporal_hint="2026-01-09")
     assert disputed(second=bergen).live() == [OSLO["statement"], bergen["statement"]]
     plain = Memory()
     plain.tell(OSLO)

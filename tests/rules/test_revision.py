@@ -47,16 +47,14 @@ def intervals(memory: Memory) -> list[tuple[str, str, Any, Any, str | None]]:
 # --- which facts exclude each other
 
 RETIRES = [
-    ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna lives in Bergen.", "Bergen"),
     ("works_at", "Anna works at Acme.", "Acme", "Anna joined Globex.", "Globex"),
     ("married_to", "Anna is married to Ben.", "Ben", "Anna married Carl in June.", "Carl"),
     ("has_manager", "Anna's manager is Ben.", "Ben", "Anna's new manager is Carl.", "Carl"),
     ("rate_limit", "It is at 100 per minute.", "100 per minute", "It is at 500 per minute.", "500 per minute"),
-    ("lives_in", "Anna lives in Sagene.", "Sagene", "Anna lives in Grünerløkka.", "Grünerløkka"),
 ]  # fmt: skip
 DOUBTFUL = [
+    ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna lives in Bergen.", "Bergen"),
     ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna lives in Grünerløkka.", "Grünerløkka"),
-    ("lives_in", "Anna lives in Britain.", "Britain", "Anna lives in the UK.", "UK"),
     ("lives_in", "Anna lives in Berlin.", "Berlin", "Anna lives in Kreuzberg since it is cheap.", "Kreuzberg"),
     ("born_in", "Anna was born in Oslo.", "Oslo", "Anna was born in Bergen.", "Bergen"),
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 - `words.toml`: lists and tables, as data; `words_of` and `table_of` give one
 - `statement_words`: negation, amounts, times, persons; stop words; a quick check for words of time
-- `labels`: types and relations in English and Spanish; towns, regions, countries
+- `labels`: types and relations in English and Spanish
 - `languages`: the language of a text, and the small words of each
 """
 

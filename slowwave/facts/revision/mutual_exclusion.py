@@ -19,7 +19,7 @@ import polars as pl
 from rapidfuzz.distance import Levenshtein
 
 from slowwave.common.comparison.guards import polarity
-from slowwave.common.lexicon.labels import DATED, are_apart, is_listed, level_of
+from slowwave.common.lexicon.labels import DATED
 from slowwave.common.lexicon.statement_words import FUNCTION_WORDS, MONTHS, NUMBER_WORDS
 from slowwave.common.text import normalise_name
 
@@ -96,20 +96,13 @@ def exclude(a: Forms, b: Forms, kinds: tuple[Kind, Kind]) -> bool:
     return not any(_may_be_one(one, other) for one, other in pairs)
 
 
-def may_overlap(a: Forms, b: Forms) -> bool:
-    """Whether one of two places may be inside the other: an unlisted place may be a part of a listed one."""
-    if any(are_apart(one, other) for one in a.names for other in b.names):
-        return False
-    return any(is_listed(name) for name in a.names | b.names)
-
-
 def _may_be_one(a: str, b: str) -> bool:
     """Whether two names may mean one thing, or one is a part of the other."""
     one, other = _name_words(a), _name_words(b)
     if not one or not other or _holds(one, other) or _holds(other, one) or _is_short_for(one, other):
         return True
     typo = min(len(a), len(b)) >= MIN_TYPO_CHARS and not any(map(str.isdigit, a + b))
-    return level_of(a) != level_of(b) or (typo and Levenshtein.normalized_similarity(a, b) > SAME_SPELLING)
+    return typo and Levenshtein.normalized_similarity(a, b) > SAME_SPELLING
 
 
 def _are_other_values(a: str, b: str) -> bool:
@@ -212,7 +205,7 @@ class MutualExclusion:
             return _LIFELONG
         if is_dated(later["predicate"]):
             return _NEXT
-        return _PART if self._may_be_part(later, earlier) and not self._has_beginning(later, earlier) else ""
+        return _PART if self._are_places(later, earlier) and not self._has_beginning(later, earlier) else ""
 
     def _is_own(self, fact: Fact, until: datetime) -> bool:
         """Whether the subject of the fact said it, until that time."""
@@ -229,11 +222,9 @@ class MutualExclusion:
         times = self._sources.times.get(later["id"], frozenset()) | {later["said_at"]}
         return later["valid_from"] not in times and later["valid_from"] > earlier["valid_from"]
 
-    def _may_be_part(self, a: Fact, b: Fact) -> bool:
-        """Whether the objects are places and one may be a part of the other."""
-        forms, others = self._read(a)[1], self._read(b)[1]
-        are_places = forms.type == others.type == "place" or domain_of(a["predicate"]) == "home"
-        return are_places and may_overlap(forms, others)
+    def _are_places(self, a: Fact, b: Fact) -> bool:
+        """Whether the objects are places: one may be a part of the other."""
+        return self._read(a)[1].type == self._read(b)[1].type == "place" or domain_of(a["predicate"]) == "home"
 
     def _exclude(self, new: Fact, known: Fact) -> bool:
         """Whether the two cannot both hold: about the same time, from different messages, and no denial."""
