@@ -20,8 +20,9 @@ from rapidfuzz.distance import Levenshtein
 
 from slowwave.common.comparison.guards import polarity
 from slowwave.common.lexicon.labels import DATED
-from slowwave.common.lexicon.statement_words import FUNCTION_WORDS, MONTHS, NUMBER_WORDS
+from slowwave.common.lexicon.statement_words import FUNCTION_WORDS
 from slowwave.common.text import normalise_name
+from slowwave.entities.name_matching import name_parts
 
 from .predicates import domain_of, forms_of
 from .repetition import FactSources
@@ -37,11 +38,7 @@ _OUTER = " \t\"'“”‘’`.,;:!?()"
 WORD = re.compile(r"[^\W_]+(?:['’.&+#-][^\W_]+)*[+#]*")
 """A word with inner marks, and with the final marks of "C++" and "C#"."""
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
-_YEAR = re.compile(r"(?:19|20)\d\d")
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
-_COMPANY = frozenset("inc ltd llc gmbh corp corporation co company plc ag sa bv limited group".split())
 _LASTING = re.compile(r"(?:^|_)(?:born|birth\w*|died|death|native)(?:_|$)")
-_NO_HOMES = frozenset({"tool", "project", "language"})
 _KINDS_APART = frozenset({"person", "place", "organization"})
 
 
@@ -68,9 +65,9 @@ def is_lasting(relation: str) -> bool:
 
 
 def _kind(object_text: str) -> Kind:
-    """Numbers and dates are values, capitalised words are names; all else describes something, in words of the day."""
+    """Capitalised words are names, numbers among other words are values; all else describes something."""
     words = telling(object_text)
-    if any(map(str.isdigit, object_text)) and not any(w[:1].isupper() and w.lower() not in MONTHS for w in words):
+    if any(map(str.isdigit, object_text)) and not any(word[:1].isupper() for word in words):
         return "value"
     is_named = words and all(word != word.lower() or any(map(str.isdigit, word)) for word in words)
     return "name" if is_named else "description"
@@ -98,7 +95,7 @@ def exclude(a: Forms, b: Forms, kinds: tuple[Kind, Kind]) -> bool:
 
 def _may_be_one(a: str, b: str) -> bool:
     """Whether two names may mean one thing, or one is a part of the other."""
-    one, other = _name_words(a), _name_words(b)
+    one, other = (name_parts(name, is_person=False).words for name in (a, b))
     if not one or not other or _holds(one, other) or _holds(other, one) or _is_short_for(one, other):
         return True
     typo = min(len(a), len(b)) >= MIN_TYPO_CHARS and not any(map(str.isdigit, a + b))
@@ -106,25 +103,9 @@ def _may_be_one(a: str, b: str) -> bool:
 
 
 def _are_other_values(a: str, b: str) -> bool:
-    """Whether two amounts or dates have the same unit and different numbers."""
-    (one, unit), (other, second_unit) = _value(a), _value(b)
-    if len(one) != len(other):  # one date is without its year
-        one, other = (tuple(number for number in numbers if not _YEAR.fullmatch(number)) for numbers in (one, other))
-    return unit == second_unit and len(one) == len(other) and one != other
-
-
-def _value(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The numbers of a value, and the words of its unit; months and spelt numbers count as numbers."""
-    bare = _THOUSANDS.sub("", text)
-    numbers = [*_NUMBER.findall(bare)]
-    words = [word for word in re.findall(r"[^\W\d_]+|[%$€£]", _NUMBER.sub(" ", bare)) if word not in FUNCTION_WORDS]
-    numbers += [MONTHS.get(word) or NUMBER_WORDS[word] for word in words if word in MONTHS or word in NUMBER_WORDS]
-    return tuple(numbers), tuple(word for word in words if word not in MONTHS and word not in NUMBER_WORDS)
-
-
-def _name_words(name: str) -> tuple[str, ...]:
-    words = [word.lower() for word in telling(name)]
-    return tuple(word for word in words if word not in _COMPANY) or tuple(words)
+    """Whether two amounts or dates are the same but for their numbers."""
+    one, other = (text.replace(",", "") for text in (a, b))
+    return one != other and _NUMBER.sub("#", one) == _NUMBER.sub("#", other)
 
 
 def _holds(longer: tuple[str, ...], shorter: tuple[str, ...]) -> bool:
@@ -238,8 +219,6 @@ class MutualExclusion:
         if any(polarity(fact["statement"] or "") for fact in (new, known)):
             return False
         (kind, forms), (other_kind, other_forms) = self._read(new), self._read(known)
-        if domain_of(new["predicate"]) == "home" and not _NO_HOMES.isdisjoint((forms.type, other_forms.type)):
-            return False
         if not exclude(forms, other_forms, (kind, other_kind)):
             return False
         return not (names_one(new["statement"], other_forms.names) or names_one(known["statement"], forms.names))

@@ -10,18 +10,13 @@ import numpy as np
 import polars as pl
 
 from slowwave.common.comparison.similarity import Vectors
-from slowwave.common.lexicon.statement_words import MONTHS
-from slowwave.common.text import prose, sentences, word_set
+from slowwave.common.text import prose, sentences
 from slowwave.common.words import subject_words
 
-from .mutual_exclusion import WORD, telling
+from .mutual_exclusion import telling
 from .revision_state import Fact
 
 _QUOTED_BY = re.compile(r"^[^\"“:]{2,80}:\s[\"“]?|[\"”]$")
-_UNITS = word_set(
-    """am pm uhr euro euros dollar dollars eur usd percent second seconds minute minutes hour hours day days week weeks
-    month months year years ms kb mb gb tb per st nd rd th o'clock"""
-)
 
 
 def telling_words(words: str) -> list[str]:
@@ -41,14 +36,6 @@ def may_mean(old: str, facts: Iterable[Fact]) -> list[Fact]:
     likely = [(n, fact) for n, fact in said if n and n >= LIKELY * len(words) and fact["polarity"] != "negated"]
     likely.sort(key=lambda pair: (-pair[0], len(pair[1]["statement"]), pair[1]["id"]))
     return [fact for _, fact in likely[:MOST_LIKELY]]
-
-
-def is_value(words: str) -> bool:
-    """Whether words are an amount, a time or a date; many things may share one."""
-    parts = WORD.findall(words.lower())
-    return any(mark.isdigit() for mark in words) and all(
-        any(mark.isdigit() for mark in part) or part in MONTHS or part in _UNITS for part in parts
-    )
 
 
 @lru_cache(maxsize=65_536)

@@ -20,7 +20,7 @@ from slowwave.common.validity import is_out_of_order
 from .conflicts import revise_beliefs, say_again, settle_conflicts
 from .mutual_exclusion import MutualExclusion, bare_name
 from .predicates import domain_of
-from .referenced_facts import is_value, may_mean, telling_words
+from .referenced_facts import may_mean, telling_words
 from .revision_state import ENDED_BY, NAMED, Fact, RevisionState, Supersessions
 
 READ = tuple(
@@ -249,8 +249,7 @@ def _retire(
     is_mistake = reason == "correction"
     # The end is not before its beginning, not after a known end, and, for a plan, at the time of the planned event. A
     # target that is itself a plan, or a date, ends at the time of the message.
-    is_planned = target["event_at"] or is_value(target["object_text"] or "")
-    is_planned = is_planned or speaker["predicate"] == "value" or re.search(DATED, speaker["predicate"])
+    is_planned = target["event_at"] or re.search(DATED, speaker["predicate"])
     happens = speaker["valid_from"] if is_planned else speaker["event_at"] or speaker["valid_from"]
     ends = max(speaker["valid_from"], target["valid_from"], happens)
     ends = min(ends, target["valid_to"]) if target["valid_to"] else ends
