@@ -101,4 +101,3 @@ def export(
     yield {"path": str(where), **asdict(manifest)}
     rows = [(name, count) for name, count in manifest.counts.items() if count]
     yield table(f"{where}, commit {manifest.commit}, as {manifest.format}", ("what", "count"), rows)
-    yield manifest.holds

@@ -21,7 +21,7 @@ from storage.snapshots import Snapshot, batches
 from storage.store import Store
 from storage.tables import SCHEMA_VERSION, TABLES
 
-from .readable_exports import HOLDS, write_graph, write_pages
+from .readable_exports import write_graph, write_pages
 
 # Rows in files, one file for each table: written and read in batches, so that no table has to fit into memory.
 
@@ -110,14 +110,11 @@ LOSSLESS: Mapping[str, Callable[[Snapshot, str, Path], int]] = {"jsonl": write_j
 FORMATS = (*LOSSLESS, "graphml", "markdown")
 MANIFEST = "manifest.json"
 KIND = "slowwave export"
-_HOLDS = (
-    "Holds every row of every table. Left out: vectors, which import makes anew, and the states before this commit."
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an export says about itself: its state, its format, rows by table, and in words what it `holds`."""
+    """What an export says about itself: its state, its format, and rows by table."""
 
     kind: str
     format: str
@@ -128,7 +125,6 @@ class Manifest:
     embed_model: str
     dims: int
     counts: Mapping[str, int]
-    holds: str
 
 
 def export(store: Store, folder: Path, format: str, now: datetime) -> tuple[Manifest, Path]:
@@ -141,11 +137,10 @@ def export(store: Store, folder: Path, format: str, now: datetime) -> tuple[Mani
     snapshot = store.snapshot()
     with _new_folder(folder) as place:
         if format in LOSSLESS:
-            counts, holds = {name: LOSSLESS[format](snapshot, name, place) for name in TABLES}, _HOLDS
+            counts = {name: LOSSLESS[format](snapshot, name, place) for name in TABLES}
         else:
             graph = place / f"{store.namespace}.graphml"
             counts = write_graph(snapshot, now, graph) if format == "graphml" else write_pages(snapshot, now, place)
-            holds = HOLDS[format]
         manifest = Manifest(
             kind=KIND,
             format=format,
@@ -156,7 +151,6 @@ def export(store: Store, folder: Path, format: str, now: datetime) -> tuple[Mani
             embed_model=snapshot.embed_model,
             dims=snapshot.dims,
             counts=counts,
-            holds=holds,
         )
         (place / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2) + "\n", encoding="utf-8")
     return manifest, folder

@@ -23,7 +23,6 @@ from storage.snapshots import Reading, Snapshot
 from .entities import LISTED
 
 USUAL = AspectSettings()
-_STRENGTH = ("id", "confidence", "evidence_count", "valid_from")
 
 
 Profile = list[dict[str, Any]]

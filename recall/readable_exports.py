@@ -18,14 +18,6 @@ from slowwave.common.text import readable
 from slowwave.common.validity import live_sql
 from storage.snapshots import Snapshot, batches
 
-HOLDS = {
-    "graphml": "Holds live relations as edges, other live facts in the node of their entity. Left out: facts that are "
-    "over, archived, unsure or about no entity; conversations, sources and history.",
-    "markdown": "Holds the facts of every entity, also those that are over. Left out: candidates and rejected ones, "
-    "facts about no entity; conversations, communities and history.",
-}
-"""What the files hold and leave out, in a line."""
-
 # A memory as GraphML: entities are nodes, live relations are edges; opens in Gephi, yEd, networkx, igraph.
 
 
