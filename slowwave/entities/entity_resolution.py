@@ -21,7 +21,7 @@ from slowwave.common.decisions import decision, decision_frame, rows_of_each
 from slowwave.common.records import NameQuestion
 from slowwave.common.settings import ResolveSettings
 from slowwave.common.text import MAX_NAME_BYTES, cut_bytes, digest, normalise_name, row_id
-from slowwave.reading.extraction.kinship import kin_of, read_kin
+from slowwave.reading.extraction.kinship import read_kin
 
 from .mentions import MAX_SUMMARY_BYTES, Mentions, Row, embed_text, embed_texts, new_id
 from .name_joins import NOTHING_JOINED, Joined
@@ -334,7 +334,7 @@ def _shown(name: str | None, kind: str, forms: list[str], before: datetime | Non
 
 
 def _says_less(form: str, other: str) -> bool:
-    return short_form(form, other) or (kin_of(form) is not None and kin_of(other) is None)
+    return short_form(form, other) or (read_kin(form) is not None and read_kin(other) is None)
 
 
 def revived(entities: pl.DataFrame) -> pl.DataFrame:

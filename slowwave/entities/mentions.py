@@ -34,11 +34,9 @@ JUDGED = RAW_MENTIONS | {
     "first_seen_at": frames.TIME,
     "is_named": pl.Boolean(),
     "owner": pl.String(),
-    "kin": pl.String(),
 }
 """RAW_MENTIONS with columns that a reader may add: `first_seen_at` where `seen_at` is only the last time, `is_named` by
-`is_entity` (null: not judged), `owner` (the speaker of a "my" in the name), `kin` (the kin name of its bearer, "Evan's
-wife")."""
+`is_entity` (null: not judged), `owner` (the speaker of a "my" in the name)."""
 DISTINCT = {
     **dict.fromkeys(("canonical_name", "entity_type", "name", "clean_name", "summary", "kin"), pl.String()),
     "first_seen_at": frames.TIME,
@@ -112,13 +110,14 @@ def _stored(row: Row, canonical_name: str, clean_name: str) -> Row | None:
         "as_written": canonical_name,
         "canonical_name": canonical_name,
         "clean_name": clean_name,
+        "kin": None,
     }
     if kin is None:
         return stored
     name, shown, known_as = _kin_names(kin, row["owner"])
     if name is None or shown is None:
         return None
-    return {**stored, "canonical_name": name, "clean_name": shown, "name": shown, "kin": row["kin"] or known_as}
+    return {**stored, "canonical_name": name, "clean_name": shown, "name": shown, "kin": known_as}
 
 
 def _most_frequent_types(named: Sequence[Row]) -> dict[str, str]:

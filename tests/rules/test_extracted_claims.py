@@ -239,10 +239,3 @@ def test_each_name_was_seen_when_a_claim_named_it_and_not_when_the_window_ended(
     seen = collected(planned, **answer).mentions.select("name", "first_seen_at", "seen_at").iter_rows()
     minutes = {name: tuple((at - AT).seconds // 60 for at in times) for name, *times in seen}
     assert minutes == {"Ben": (0, 0), "vim": (0, 0), "Ana": (1, 1), "Marta": (1, 1)}
-
-
-@pytest.mark.parametrize(("ended", "expected"), [(False, {"Tom Ford": "marta's manager"}), (True, {})])
-def test_who_was_a_manager_is_not_called_the_manager(ended: bool, expected: dict[str, str]) -> None:
-    facts = [claim(1, relation="has_manager", object="Tom Ford", ended=ended)]
-    said = collected(window("user", "user"), entities=[{"name": "Tom Ford", "type": "person"}], facts=facts)
-    assert dict(said.mentions.drop_nulls("kin").select("name", "kin").iter_rows()) == expected

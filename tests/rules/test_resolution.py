@@ -371,8 +371,8 @@ def test_another_spelling_joins_in_any_order_of_arrival() -> None:
         assert memory.entities.height == 1
 
 
-def kin(name: str, owner: str | None = None, known_as: str | None = None) -> pl.DataFrame:
-    return people(name).with_columns(owner=pl.lit(owner), kin=pl.lit(known_as))
+def kin(name: str, owner: str) -> pl.DataFrame:
+    return people(name).with_columns(owner=pl.lit(owner))
 
 
 def test_kin_are_one_whoever_speaks_and_are_joined_to_their_name() -> None:
@@ -390,8 +390,8 @@ def test_of_a_role_that_several_can_have_no_name_is_joined(role: str) -> None:
     memory, known_as = Memory(), f"evan's {role}"
     memory.take(people(known_as))
     for name in ("Ines", "Mara"):
-        done = memory.take(kin(name, known_as=known_as))
-        assert meaning(done) == {name.lower(): new_id(name.lower(), "person")}
+        done = memory.take(people(f"{known_as} {name}"))
+        assert meaning(done) == {f"{known_as} {name}".lower(): new_id(name.lower(), "person")}
 
 
 @pytest.mark.parametrize("role", ["manager", "wife", "landlord"])
@@ -400,10 +400,10 @@ def test_a_role_that_one_has_means_who_was_named_last_whatever_is_read_later(rol
     memory, known_as = Memory(), f"ada's {role}"
     if is_known:
         memory.take(people(known_as))
-    memory.take(kin("Ingrid Holm", known_as=known_as))
+    memory.take(people(f"{known_as} Ingrid Holm"))
     assert meaning(memory.take(people(known_as)))[known_as] != new_id("bruno reis", "person")
-    memory.take(kin("Bruno Reis", known_as=known_as))
-    memory.take(kin("Karl Lund", known_as=known_as).with_columns(seen_at=pl.lit(NOW - timedelta(days=9))))
+    memory.take(people(f"{known_as} Bruno Reis"))
+    memory.take(people(f"{known_as} Karl Lund").with_columns(seen_at=pl.lit(NOW - timedelta(days=9))))
     assert meaning(memory.take(people(known_as))) == {known_as: new_id("bruno reis", "person")}
     assert memory.aliases.filter(alias_name=known_as).height == 1
 

@@ -18,7 +18,7 @@ from slowwave.common.records import KnownFact, RosterEntry, Turn
 from slowwave.common.text import SYLLABIC, normalise_name, normalise_statement
 from slowwave.common.words import tokens
 from slowwave.entities.mentions import JUDGED
-from slowwave.reading.extraction.kinship import is_role, kin_name
+from slowwave.reading.extraction.kinship import is_role
 from slowwave.reading.extraction.names import has_value, is_entity
 from slowwave.reading.extraction.quotes import speaker_name
 from slowwave.reading.extraction.roster import GENERIC_NAMES, UNNAMED
@@ -309,11 +309,6 @@ class _Window:
             listed.setdefault(claim["subject"], (kind, None))
         used = {name for claim in self.claims for name in _names_of(claim)}
         owners = {speaker_name(turn) for turn in self._window.turns if turn.role == "user" and not turn.is_context}
-        stated = (
-            claim for claim in self.claims if not claim.get("ended")
-        )  # "my old manager was Tom" names no manager of now
-        pairs = (kin_name(claim["subject"], claim["relation"], claim["object"]) for claim in stated)
-        kin = {pair[1]: pair[0] for pair in pairs if pair is not None}
         return [
             {
                 "window": self._number,
@@ -323,7 +318,6 @@ class _Window:
                 **self._seen(name),
                 "is_named": name in self._valued or self._is_known(name, kind),
                 "owner": next(iter(owners)) if len(owners) == 1 else None,
-                "kin": kin.get(name),
             }
             for name, (kind, summary) in listed.items()
             if normalise_name(name) not in self._stored and (name in used or not self._by_model)

@@ -52,17 +52,11 @@ class Kin:
         return normalise_name(f"{possessor or self.possessor}'s {self.role}")
 
 
-def kin_of(name: str) -> tuple[str, str] | None:
-    """(possessor, role) of a name like "Evan's wife", "my older sister", "la esposa de Evan"; None for any other.
+def read_kin(name: str) -> Kin | None:
+    """The person of a name like "Evan's wife", "my older sister", "la esposa de Evan", or "my wife Anna"; else None.
 
     Plurals ("Evan's kids") and roles with many bearers ("my friend") mean no one person.
     """
-    found = read_kin(name)
-    return (found.possessor, found.role) if found else None
-
-
-def read_kin(name: str) -> Kin | None:
-    """`kin_of` with the name after the role: "my wife Anna", "Evan's wife, Anna Keller"."""
     plain = " ".join(name.replace("’", "'").split())
     for possessor, rest in _splits(plain):
         own = _NAME.search(rest)
@@ -100,20 +94,3 @@ def is_role(word: str) -> bool:
     """Whether a word is a role or its plural: "manager", "kids", "friends"."""
     plain = word.lower()
     return plain in ROLES or plain.removesuffix("s") in ROLES or plain in _GROUPS
-
-
-def kin_name(subject: str, relation: str, object: str | None) -> tuple[str, str] | None:
-    """(kin name, name) if a claim names a person of kin: "Evan has_wife Anna"."""
-    if not object or not _NAME.match(object):
-        return None
-    plain = relation.lower().replace(" ", "_")
-    role = ROLES.get(plain.removeprefix("has_").removeprefix("tiene_").replace("_", " "))
-    if role and plain.startswith(("has_", "tiene_")):
-        return normalise_name(f"{subject}'s {role}"), object
-    kin = read_kin(subject)
-    if kin and not kin.is_own and not kin.name and plain in _NAMES:
-        return kin.called(), object
-    return None
-
-
-_NAMES = word_set("is is_a named is_named called is_called has_name name se_llama es")

@@ -16,7 +16,7 @@ from slowwave.common.lexicon import words_of
 from slowwave.common.text import SYLLABIC, normalise_name, plain_letters, word_set
 
 from .date_words import MONTH_NAME
-from .kinship import is_role, kin_of
+from .kinship import is_role, read_kin
 
 MIN_NAME_CHARS = 3
 MAX_NAME_WORDS = 6
@@ -172,7 +172,7 @@ _CACHE = 16_384
 def is_entity(name: str, entity_type: str, texts: Iterable[str] = (), *, is_document: bool = False) -> bool:
     """Whether a name may be an entity, judged by its form in the source texts.
 
-    Named things are entities, and so are people and animals with an identity (`kin_of`). Common nouns, activities,
+    Named things are entities, and so are people and animals with an identity (`read_kin`). Common nouns, activities,
     qualities, groups, values, dates, addresses and pronouns are not. In a document a name with a type counts in any
     case of letters.
     """
@@ -181,7 +181,7 @@ def is_entity(name: str, entity_type: str, texts: Iterable[str] = (), *, is_docu
         return True
     if not plain or is_pronoun(plain) or _ADDRESS.search(plain) or _TIME.match(plain):
         return False
-    if kin_of(name) is not None:
+    if read_kin(name) is not None:
         return True
     if not is_usable(name) and entity_type not in _TECHNICAL:
         return False
