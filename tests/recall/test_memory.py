@@ -150,7 +150,7 @@ def test_an_empty_memory_knows_nothing(tmp_path: Path) -> None:
         assert memory.recall("Who is Marta?").facts == ()
         assert memory.entities() == (0, ())
         assert memory.search_entities("Marta") == ()
-        with pytest.raises(UnknownName, match="none yet"):
+        with pytest.raises(UnknownName, match="slowwave entities"):
             memory.facts_of("Marta")
         with pytest.raises(UnknownName):
             memory.why("f_1")
