@@ -106,7 +106,7 @@ class Store:
         store = cls.attach(uri, namespace, retention=retention)
         store._check()
         if embedding:
-            store.require(embedding)
+            store.snapshot().require(embedding)
             store.embedding = embedding
         return store
 
@@ -271,10 +271,6 @@ class Store:
             wanted = f"commit {commit}" if commit is not None else f"run {run}" if run is not None else f"{at}"
             raise UnknownName("state", wanted, rows["run_id"].unique().to_list())
         return found.row(-1, named=True)
-
-    def require(self, embedding: tuple[str, int]) -> None:
-        """Raise `StoreMismatch` unless the vectors of the newest state are of this (model, dims)."""
-        self.snapshot().require(embedding)
 
     def _check_embedding(self, head: Head) -> None:
         if self.embedding and self.embedding != (head.embed_model, head.dims):

@@ -169,14 +169,8 @@ def cap_entities(run: Run, settings: DecaySettings, *, dry_run: bool = False) ->
 
     One commit. Pinned ones stay, and those of which something is known that never goes.
     """
-
-    def decide(reading: Reading) -> CapPlan:
-        return _cap(reading, run, settings)
-
-    def write(tx: Transaction, plan: CapPlan) -> None:
-        _evict(tx, run, settings, plan)
-
     before = store_of(run).snapshot()
+    decide, write = partial(_cap, run=run, settings=settings), partial(_evict, run=run, settings=settings)
     plan = decide_and_write(run, "decay.entities", decide, write, dry_run=dry_run)
     facts, entities = plan.facts["id"], plan.entities["id"]
     if len(plan) and not dry_run:
@@ -197,7 +191,7 @@ def _cap(reading: Reading, run: Run, settings: DecaySettings) -> CapPlan:
     return plan_cap(_entities(reading), facts, settings.max_entities)
 
 
-def _evict(tx: Transaction, run: Run, settings: DecaySettings, plan: CapPlan) -> None:
+def _evict(tx: Transaction, plan: CapPlan, run: Run, settings: DecaySettings) -> None:
     """Archive the entities and facts of a plan."""
     facts = tx.by_ids("facts", plan.facts["id"], with_vector=True, where=live_sql(run.now))
     seen = eviction.cap_measures(plan, settings.max_entities, run.now)

@@ -197,15 +197,9 @@ def score(
 
     Scores on the other side of `min_quality`, below which recall hides facts, are always written.
     """
-    learning = is_learning(run, settings)
-
-    def decide(reading: Reading) -> _Scoring:
-        return _scoring(reading, run, settings, (settings.prune_threshold, min_quality), learning)
-
-    def write(tx: Transaction, scoring: _Scoring) -> None:
-        _write_scores(tx, run, scoring, learning)
-
-    scoring = decide_and_write(run, "steward.score", decide, write)
+    learning, marks = is_learning(run, settings), (settings.prune_threshold, min_quality)
+    decide = partial(_scoring, run=run, settings=settings, marks=marks, learning=learning)
+    scoring = decide_and_write(run, "steward.score", decide, partial(_write_scores, run=run, learning=learning))
     return TaskResult({RunCount.FACTS_SCORED: scoring.facts, RunCount.SCORES_CHANGED: len(scoring.written)})
 
 
@@ -264,7 +258,7 @@ def _learning_mark(reading: Reading) -> bool | None:
     return bool(marks[0]) if len(marks) else None
 
 
-def _write_scores(tx: Transaction, run: Run, scoring: _Scoring, learning: bool) -> None:
+def _write_scores(tx: Transaction, scoring: _Scoring, run: Run, learning: bool) -> None:
     """The scores with what else their rows hold, and whether the steward learns."""
     ids, kept = scoring.written["id"], ["id", "created_at", "compared_at"]
     known = tx.by_ids_or_all("fact_scores", ids, kept)
