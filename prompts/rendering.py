@@ -278,22 +278,14 @@ def _bytes(pack: Pack) -> int:
 
 
 def _cut_session(question: SessionQuestion, max_bytes: int) -> SessionQuestion:
-    """The question with as many of its newest turns as fit; of the newest at least as much as fits."""
+    """The question with as many of its newest turns as fit, at least one: a turn is much shorter than a prompt."""
     total = len(question.turns)
 
     def last(count: int) -> SessionQuestion:
         left_out = question.left_out + total - count
         return replace(question, turns=question.turns[total - count :], left_out=left_out)
 
-    def begun(chars: int) -> SessionQuestion:
-        newest = question.turns[-1]
-        return replace(last(1), turns=(replace(newest, text=newest.text[:chars] + CUT),))
-
-    count = bisect_right(range(total), max_bytes, key=lambda n: _session_bytes((last(n),))) - 1
-    if count > 0:
-        return last(count)
-    length = len(question.turns[-1].text)
-    return begun(max(0, bisect_right(range(length), max_bytes, key=lambda n: _session_bytes((begun(n),))) - 1))
+    return last(bisect_right(range(2, total + 1), max_bytes, key=lambda n: _session_bytes((last(n),))) + 1)
 
 
 def _session_bytes(pack: tuple[SessionQuestion, ...]) -> int:

@@ -326,7 +326,7 @@ def _guarded(pairs: pl.DataFrame, facts: pl.DataFrame, rule: MergeRule) -> pl.Da
 def _about_one(pairs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     """The pairs with `guard` where polarity or subject differ; a cheap check that decides most pairs."""
     codes = facts.select("id", *(pl.col(name).rank("dense").fill_null(0) for name in ("polarity", "subject_id")))
-    apart = pl.coalesce(_unless_same("polarity", "polarity"), _unless_same("subject_id", "identity"))
+    apart = pl.coalesce(unless_same("polarity", "polarity"), unless_same("subject_id", "identity"))
     return frames.beside(pairs, codes).select(*PAIRS, guard=apart)
 
 
@@ -338,8 +338,8 @@ def _read(pairs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     )
     apart = pl.coalesce(
         pl.when(~is_same_identity()).then(pl.lit("identity")),
-        _unless_same("valid_to", "validity"),
-        _unless_same("day", "day"),
+        unless_same("valid_to", "validity"),
+        unless_same("day", "day"),
     )
     sides = sides.with_columns(guard=apart, a_yields=may_yield(), b_yields=flipped.select(yields=may_yield())["yields"])
     read = sides["guard"].is_null().arg_true()
@@ -351,7 +351,8 @@ def _read(pairs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _unless_same(column: str, guard: str) -> pl.Expr:
+def unless_same(column: str, guard: str) -> pl.Expr:
+    """The guard where a column and that of the other side (suffix _b) differ, else null."""
     return pl.when(pl.col(column).ne_missing(pl.col(f"{column}_b"))).then(pl.lit(guard))
 
 

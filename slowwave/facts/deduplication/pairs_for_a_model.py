@@ -25,7 +25,7 @@ from slowwave.common.comparison.similarity import Vectors, connected
 from slowwave.common.frames import beside
 from slowwave.common.settings import MergeSettings
 
-from .duplicates import TOPICS, CandidateSet, Merges, is_open_pair, with_score
+from .duplicates import TOPICS, CandidateSet, Merges, is_open_pair, unless_same, with_score
 
 # Clusters for a model: connected facts, and never too many (S1-03, T28). Two facts with a common neighbour are
 # connected. A component that is too large is cut by average linkage, at a higher threshold each time, until every part
@@ -300,25 +300,17 @@ def _guarded(ways: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     sides = frames.conform(facts, frames.FACTS).select("id", *columns).unique("id")
     both = frames.beside(ways, sides, "loser", "winner")
     texts, others = (both[name].fill_null("") for name in ("statement", "statement_b"))
-    unequal = {name: pl.col(name).ne_missing(pl.col(f"{name}_b")) for name in columns[:4]}
     clash = guards_pass(texts, others, _NEVER_MIXED)["failed_guard"]
-    return both.with_columns(clash=clash, lost=lost(texts, others)).select(
-        *_WAYS,
-        guard=pl.when(unequal["scope"])
-        .then(pl.lit("scope"))
-        .when(unequal["subject_id"])
-        .then(pl.lit("identity"))
-        .when(unequal["polarity"])
-        .then(pl.lit("polarity"))
-        .when(unequal["valid_to"])
-        .then(pl.lit("validity"))
-        .when(pl.col("clash").is_not_null())
-        .then("clash")
-        .when(~may_yield())
-        .then(pl.lit("rank"))
-        .when(pl.col("lost").is_not_null())
-        .then(pl.lit("words")),
-    )  # fmt: skip
+    guard = pl.coalesce(
+        unless_same("scope", "scope"),
+        unless_same("subject_id", "identity"),
+        unless_same("polarity", "polarity"),
+        unless_same("valid_to", "validity"),
+        "clash",
+        pl.when(~may_yield()).then(pl.lit("rank")),
+        pl.when(pl.col("lost").is_not_null()).then(pl.lit("words")),
+    )
+    return both.with_columns(clash=clash, lost=lost(texts, others)).select(*_WAYS, guard=guard)
 
 
 def lost(texts: pl.Series, heirs: pl.Series) -> pl.Series:
