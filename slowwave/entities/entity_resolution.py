@@ -20,10 +20,10 @@ from slowwave.common.decisions import Row as DecisionRow
 from slowwave.common.decisions import decision, decision_frame, rows_of_each
 from slowwave.common.records import NameQuestion
 from slowwave.common.settings import ResolveSettings
-from slowwave.common.text import MAX_NAME_BYTES, cut_bytes, digest, normalise_name, row_id
+from slowwave.common.text import MAX_NAME_BYTES, digest, row_id
 from slowwave.reading.extraction.kinship import read_kin
 
-from .mentions import MAX_SUMMARY_BYTES, Mentions, Row, embed_text, embed_texts, new_id
+from .mentions import Mentions, Row, embed_text, embed_texts, joined_summary, new_id
 from .name_joins import NOTHING_JOINED, Joined
 from .name_matching import must_differ, short_form
 
@@ -357,12 +357,8 @@ def _comes_back() -> pl.Expr:
 def _summary(old: str | None, mentions: Iterable[tuple[str | None, bool]]) -> str | None:
     """The summary after these mentions: a plain mention replaces it, a merged name adds to it (S2-01, S2-08)."""
     for new, is_merge in mentions:
-        if new is None:
-            continue
-        if is_merge and old:
-            old = old if normalise_name(new) in normalise_name(old) else cut_bytes(f"{old}; {new}", MAX_SUMMARY_BYTES)
-        else:
-            old = new
+        if new is not None:
+            old = joined_summary(old, new) if is_merge and old else new
     return old
 
 

@@ -168,6 +168,14 @@ def embed_text(canonical_name: str, summary: str | None, name: str, is_renamed: 
     return f"{called}: {summary}" if summary else called
 
 
+def joined_summary(summary: str | None, more: str | None) -> str | None:
+    """Both summaries, unless the first holds the second; at most 2048 bytes (S2-08)."""
+    if not summary or not more:
+        return summary or more
+    plain, plain_more = (" ".join(text.lower().split()) for text in (summary, more))
+    return summary if plain_more in plain else cut_bytes(f"{summary}; {more}", MAX_SUMMARY_BYTES)
+
+
 def _kin_names(kin: Kin, owner: str | None) -> tuple[str | None, str | None, str | None]:
     """(canonical name, shown name, kin name of a person with a name)."""
     if kin.is_own and not owner:

@@ -17,9 +17,9 @@ import polars as pl
 from slowwave.common import frames
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.run_counts import RunCount
-from slowwave.common.text import cut_bytes, digest, normalise_name, row_id
+from slowwave.common.text import digest, normalise_name, row_id
 from slowwave.common.validity import ENDS, MAX_CHAIN, is_live
-from slowwave.entities.mentions import MAX_SUMMARY_BYTES, embed_texts
+from slowwave.entities.mentions import embed_texts, joined_summary
 from slowwave.facts.revision.conflicts import KIND
 
 from .pruning_and_eviction import Cause, plan_retirement
@@ -186,14 +186,6 @@ def _entities(entities: pl.DataFrame, pair: Pair) -> pl.DataFrame:
     hashes = pl.Series([digest(text) for text in embed_texts(made)], dtype=pl.String)
     is_left = pl.col("id") == left["id"]
     return made.with_columns(embed_text_hash=pl.when(is_left).then(hashes).otherwise("embed_text_hash"))
-
-
-def joined_summary(summary: str | None, more: str | None) -> str | None:
-    """Both summaries, unless the first holds the second; at most 2048 bytes (S2-08)."""
-    if not summary or not more:
-        return summary or more
-    plain, plain_more = (" ".join(text.lower().split()) for text in (summary, more))
-    return summary if plain_more in plain else cut_bytes(f"{summary}; {more}", MAX_SUMMARY_BYTES)
 
 
 def _to_embed(after: pl.DataFrame, before: pl.DataFrame, entity: str) -> str | None:
