@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,6 @@ import polars as pl
 
 from slowwave.common.errors import Fenced, LeaseBusy, NoStoreYet, StoreMismatch, UnknownName
 from slowwave.common.settings import RetentionSettings
-from slowwave.common.telemetry import Value, ended_span
 
 from .connection import HEAD, NO_STORE, check_bucket, connect, has_namespace, is_remote, namespaces, place_for_making
 from .disk import in_plain_words, plain_errors
@@ -181,7 +179,6 @@ class Store:
         start while a table is missing. Raises `StoreMismatch` where the namespace was re-embedded since this store was
         opened: what was read and embedded before fits no longer.
         """
-        began = time.perf_counter()
         with plain_errors(str(self.db.uri)):
             lease = self._row.acquire(run_id, self.retention.lease_s, self.retention.lease_wait_s)
         tx = self._transaction(lease, run_id, now or self.clock())
@@ -199,11 +196,9 @@ class Store:
                 self._row.release(tx.lease)
         except BaseException as error:
             tx.abandon()
-            _note_commit(kind, tx, began, lease.waited_s, type(error).__name__)
             if plain := in_plain_words(error, str(self.db.uri)):
                 raise plain from error
             raise
-        _note_commit(kind, tx, began, lease.waited_s)
         self._join_pieces(tx, kind)
         if (known := IN_MEMORY.get(str(self.db.uri))) is not None:
             known.current(tx.versions)  # who asks next finds it done
@@ -301,18 +296,6 @@ class Store:
         with self.commit("init", "init") as tx:
             if tx.sequence == 1:  # whoever came second finds it done
                 make_text_indexes(tx)
-
-
-def _note_commit(kind: str, tx: Transaction, began: float, waited_s: float, error: str = "") -> None:
-    """Tell of a commit that ended now: begun at `began` of the performance counter, it waited so long for the lease."""
-    attributes: dict[str, Value] = {
-        "slowwave.commit.kind": kind,
-        "slowwave.run.id": tx.run_id,
-        "slowwave.commit.sequence": tx.sequence,
-        "slowwave.commit.rows": tx.rows,
-        "slowwave.lease.wait_s": waited_s,
-    }
-    ended_span(f"commit {kind}", time.perf_counter() - began, attributes, error)
 
 
 def make_tables(db: DBConnection, model: str, dims: int) -> None:

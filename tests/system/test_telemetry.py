@@ -24,6 +24,7 @@ from flows.maintenance import decay
 from slowwave.common.settings import SleepSettings
 from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
+from tasks.runtime.runs import as_run, existing_run
 
 otel = pytest.importorskip("opentelemetry.sdk.trace")
 
@@ -38,6 +39,10 @@ class Seen:
 
     def named(self, name: str) -> list[Any]:
         return [span for span in self.spans.get_finished_spans() if span.name == name]
+
+
+def broken() -> None:
+    raise ZeroDivisionError("Marta lives in Lisbon.")
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +65,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         with OpenMemory.open(str(store), is_logged=False) as memory:
             memory.recall("Where does Devon live?")
         asyncio.run(decay(store=str(store), now=NOW))
-        with pytest.raises(ZeroDivisionError), Store.open(str(store)).commit("r", "broken", EPOCH):
-            raise ZeroDivisionError("Marta lives in Lisbon.")
+        with pytest.raises(ZeroDivisionError):
+            as_run(existing_run("broken", str(store), "default"), {}, broken, lambda _: {})
         yield heard
 
 
@@ -78,16 +83,12 @@ def test_a_run_is_a_span_with_its_state_and_counts(seen: Seen) -> None:
     assert [span.attributes["slowwave.run.state"] for span in seen.named("run decay")] == ["completed"]
 
 
-def test_commits_and_model_calls_lie_within_their_run(seen: Seen) -> None:
+def test_model_calls_lie_within_their_run(seen: Seen) -> None:
     spans = {span.context.span_id: span for span in seen.spans.get_finished_spans()}
 
     def way(span: Any) -> list[str]:
         return [span.name, *(way(spans[span.parent.span_id]) if span.parent else [])]
 
-    [commit] = seen.named("commit ingest.messages")
-    assert way(commit) == ["commit ingest.messages", "run ingest"]
-    assert commit.attributes["slowwave.commit.rows"] >= 10
-    assert 0 <= commit.attributes["slowwave.lease.wait_s"] < 60
     [call, *_] = seen.named("chat claude-haiku-4-5")
     assert way(call)[1:] == ["run ingest"]
 
@@ -114,9 +115,9 @@ def test_a_recall_tells_its_time_and_size_and_maintenance_is_none(seen: Seen) ->
 
 
 def test_no_word_that_anybody_said_is_told_also_not_by_errors(seen: Seen) -> None:
-    [broken] = seen.named("commit broken")
-    assert broken.attributes["error.type"] == "ZeroDivisionError"
-    assert broken.status.status_code is trace.StatusCode.ERROR
+    [failed] = seen.named("run broken")
+    assert failed.attributes["error.type"] == "ZeroDivisionError"
+    assert failed.status.status_code is trace.StatusCode.ERROR
     told = "".join(span.to_json() for span in seen.spans.get_finished_spans())
     assert not [word for word in SECRET_WORDS if word in told]
     assert all(not span.events for span in seen.spans.get_finished_spans())
