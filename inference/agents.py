@@ -46,23 +46,13 @@ class AgentReply:
 class AgentError(SlowwaveError):
     """A call of an agent without an answer; `status_code` is the HTTP status that means the same to the retries."""
 
-    status_code: int | None = None
-
-
-class NotLoggedIn(AgentError):
-    """Nobody is logged in."""
-
-    status_code = 401
+    def __init__(self, message: str, status_code: int | None = None) -> None:
+        self.status_code = status_code
+        super().__init__(message)
 
 
 class LimitReached(AgentError):
     """The subscription's limit is reached: nothing can be asked until it is reset."""
-
-
-class Unavailable(AgentError):
-    """Its server cannot be reached, or is busy."""
-
-    status_code = 503
 
 
 class NoReply(AgentError):
@@ -71,8 +61,6 @@ class NoReply(AgentError):
 
 class AnswerTooLong(AgentError):
     """The agent wrote more than any answer has."""
-
-    status_code = 413
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +99,11 @@ class Agent:
         """Why there is no answer, by what the agent wrote."""
         said = " ".join(_said(output).split())[:300]
         if _LOGIN.search(said) or code in self.login_codes:
-            return NotLoggedIn(f"{self.label} is not logged in.", f"Log in: {self.login}. Or write --llm quotes.")
+            return AgentError(f"{self.label} is not logged in.", 401)
         if _LIMIT.search(said):
             return LimitReached(f"The limit of {self.label} is reached: {said.rstrip('.')}.")
         if _BUSY.search(said):
-            return Unavailable(f"{self.label}: {said}")
+            return AgentError(f"{self.label}: {said}", 503)
         return NoReply(f"{self.label} gave no answer" + (f" (exit code {code})" if code else "") + f": {said or '-'}")
 
     @property

@@ -342,7 +342,7 @@ async def _run(agent: Agent, request: Request) -> AgentReply:
     async with _started(program, command, environment, request.folder) as process:
         code, output, errors = await _talk(process, agent.input(request).encode())
     if len(output) >= MOST_BYTES:
-        raise AnswerTooLong(f"{agent.label} wrote more than {MOST_BYTES >> 20} MB.")
+        raise AnswerTooLong(f"{agent.label} wrote more than {MOST_BYTES >> 20} MB.", 413)
     shown = output.decode(errors="replace").strip()
     try:
         return agent.reply(shown)
