@@ -240,18 +240,28 @@ class EntitySearch:
 
     def __init__(self) -> None:
         self._index: tuple[tuple[int, ...], NameIndexes, Mapping[str, tuple[Any, ...]]] | None = None
+        self._making = asyncio.Lock()
 
     async def at(self, tables: Tables) -> NameIndexes:
         """The index at the versions of these open handles, which have SEARCH_TABLES."""
-        kept = self._kept(tables.versions) or self._followed(tables)
-        if kept is None:
-            entities, aliases = await tables.together(
-                tables.columns_of("entities", _OF_ENTITY),
-                tables.columns_of("entity_aliases", _ALIAS),
-            )
-            entities = _listed(entities).select(_ENTITY)
-            kept = self._keep(tables.versions, await asyncio.to_thread(_indexed, entities, aliases), entities)
+        async with self._making:
+            kept = self._kept(tables.versions) or self._followed(tables)
+            if kept is None:
+                entities, aliases = await tables.together(
+                    tables.columns_of("entities", _OF_ENTITY),
+                    tables.columns_of("entity_aliases", _ALIAS),
+                )
+                entities = _listed(entities).select(_ENTITY)
+                kept = self._keep(tables.versions, await asyncio.to_thread(_indexed, entities, aliases), entities)
         return kept
+
+    async def shares_of_facts(self, tables: Tables, text: str) -> tuple[tuple[str, float], ...]:
+        """By word of a text that is of a name: what share of the facts in memory is about those who are called so."""
+        facts = tables.residents.get("facts")
+        if facts is None or not len(facts):
+            return ()
+        called = (await self.at(tables)).every.called(text)
+        return tuple((word, len(facts.places("subject_id", ids)) / len(facts)) for word, ids in called.items())
 
     def of(self, snapshot: Snapshot) -> NameIndexes:
         """The index of a snapshot."""

@@ -152,6 +152,7 @@ class Question:
     period: Period | None = None  # that the text names
     is_within: bool = False  # only facts and messages of that period answer
     over_time: bool = False  # an order, a development or a summary: the outline answers, too
+    named: tuple[tuple[str, float], ...] = ()  # words of names in it: what share of the facts is about those called so
 
     @property
     def ranked(self) -> int:

@@ -326,6 +326,8 @@ class Recaller:
     async def _answer_from(
         self, tables: Tables, question: Question, settings: RecallSettings, only: str | None, deadline: Deadline
     ) -> Answer:
+        if settings.graph != "none":
+            question = replace(question, named=await self.graphs.names.shares_of_facts(tables, question.text))
         wide = replace(question, k=question.ranked)
         walk = asyncio.create_task(walked(tables, self.graphs, wide, settings, deadline.walk_ends))
         try:

@@ -325,7 +325,9 @@ def _each_sentence_once(order: Iterable[RankedFact], facts: Mapping[str, Row]) -
 async def _by_words(tables: Tables, question: Question, limit: int) -> _Matches:
     """The messages whose text, with the turn before, matches best.
 
-    By queries, the scores of messages that are not in the index yet depend on the filter, by some hundredths of each.
+    Who speaks seldom says their own name: of a name that most facts are about, a message that says it tells nothing. By
+    queries its words count as any others, and the scores of messages that are not in the index yet depend on the
+    filter, by some hundredths of each.
     """
     terms = words(without_asking(prose(question.text)), QUERY_BYTES)
     if not terms:
@@ -333,7 +335,9 @@ async def _by_words(tables: Tables, question: Question, limit: int) -> _Matches:
     within = question.of_messages
     resident = tables.residents.get("messages")
     if resident is not None:
-        places, scores = resident.matching(terms, limit, within)
+        holding = {term: round(share * len(resident)) for word, share in question.named
+                   for term in index_terms(word)}  # fmt: skip
+        places, scores = resident.matching(terms, limit, within, holding)
         rows = resident.rows(places, _PLACE)
         return _Matches({row["id"]: row for row in rows}, _by_id(rows, scores), resident.vectors(places))
     query = await (await tables.table("messages")).search(terms, query_type="fts", fts_columns="search_text")

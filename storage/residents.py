@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -283,13 +283,18 @@ class Resident:
         order = np.lexsort((places, -cosines))[:k]
         return places[order], cosines[order].tolist()
 
-    def matching(self, query: str, k: int, where: Condition | None) -> tuple[Offsets, list[float]]:
-        """The `k` rows whose words match a query best (BM25), best first."""
+    def matching(
+        self, query: str, k: int, where: Condition | None, holding: Mapping[str, int] | None = None
+    ) -> tuple[Offsets, list[float]]:
+        """The `k` rows whose words match a query best (BM25), best first.
+
+        A word is no rarer than if so many rows as `holding` says had it.
+        """
         indexes = [part.words for part in self._parts]
         if any(index is None for index in indexes):
             return np.zeros(0, np.int64), []
         pairs = [(index, gone) for index, gone in zip(indexes, self._gone, strict=True) if index is not None]
-        scores = np.concatenate(word_scores(query, pairs))
+        scores = np.concatenate(word_scores(query, pairs, holding=holding or {}))
         if where is not None:
             scores[~self.mask(where)] = 0.0
         else:

@@ -87,6 +87,17 @@ class NameIndex:
         scores = raw[best] / raw.max() if len(best) else raw
         return NameHits(found[best].astype(np.int32), scores)
 
+    def called(self, text: str) -> dict[str, list[str]]:
+        """By word of a text: the ids of the entities that have it in their names."""
+        named: dict[str, list[str]] = {}
+        for word in words_of(pl.Series([cut_bytes(text, LONGEST_QUERY)]))[0]:
+            slot = bisect_left(self.words, word)
+            if self.words[slot : slot + 1] == [word]:
+                slots = slice(self.starts[slot], self.starts[slot + 1])
+                own = self.places[slots][self.counts[slots] >= NAME_WEIGHT]
+                named[word] = [self.listed[place] for place in own.tolist()]
+        return named
+
     def _by_words(self, words: list[str]) -> NameHits:
         """The entities with words that begin with each word of the query, in order of place, with sums of scores."""
         met = NameHits(np.empty(0, np.int32), np.empty(0))

@@ -107,6 +107,20 @@ def test_what_all_facts_near_a_question_share_is_no_sign_of_an_answer() -> None:
         assert contrasted(some, question, facts) == pytest.approx((some @ question).tolist(), abs=1e-5)
 
 
+def test_a_name_that_most_facts_are_about_makes_no_message_of_it_an_answer(tmp_path: Path) -> None:
+    said = ["runs every morning", "paints the sea", "plays chess", "sails on lakes", "reads maps", "bakes rye bread"]
+    facts = [fact(f"f{n}", f"Marta {what}.") for n, what in enumerate(said)]
+    place = remembered(tmp_path / "m", [*facts, fact("born", "Marta was born in 1984.")])
+    store = Store.open(str(place))
+    with store.commit("write", "write", EPOCH) as tx:
+        spoken = pl.DataFrame([{"id": f"m_f{n}", "search_text": f"I do: {what}"} for n, what in enumerate(said)])
+        messages = tx.by_ids("messages", spoken["id"], with_vector=True)
+        tx.upsert("messages", messages.update(spoken, on="id"))
+    with OpenMemory.open(str(place), is_logged=False) as memory:
+        parts = {each.id: each.parts["words"] for each in memory.recall("Which music does Marta like?").facts}
+    assert parts["born"] < 0.1
+
+
 def test_two_facts_of_one_sentence_are_told_once(tmp_path: Path) -> None:
     said = "Marta works at Ferrywise as backend lead."
     twins = [fact(name, said, message_id="m_one") for name in ("works_at", "has_role")]
