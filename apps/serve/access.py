@@ -204,7 +204,7 @@ def _is_from_here(request: Request) -> bool:
 def _refusal(status: int) -> Response:
     reasons = {
         421: UNKNOWN_NAME,
-        403: "This request came from another page. Open the page of slowwave itself, and try again there.",
+        403: "This request does not say (header Origin) that it comes from this page. Open the page, and try again.",
         400: "This is no form that can be read. Open the page of slowwave, and log in there.",
         413: "This is too long for a login.",
     }

@@ -201,7 +201,8 @@ def pin_facts(run: Run, ids: Sequence[str], pinned: bool = True) -> Pinned:
     if not ids:
         raise UnusableInput("There is nothing to pin.", "Name facts by their ids; `slowwave facts NAME` shows them.")
     if short := [id_ for id_ in ids if len(id_) < LEAST_OF_ID]:
-        raise UnusableInput(f"{short[0]!r} is too short for an id.", f"Give at least {LEAST_OF_ID} of its characters.")
+        remedy = f"Give at least {LEAST_OF_ID} of its characters; `slowwave entity pin NAME` keeps a whole entity."
+        raise UnusableInput(f"{short[0]!r} is too short for an id.", remedy)
     snapshot = existing_store(run).snapshot()
     meant = list(dict.fromkeys(fact_named(snapshot, id_) for id_ in ids))
 

@@ -94,7 +94,8 @@ def find_sources(paths: Sequence[str | Path], format: str = "auto") -> tuple[lis
             except UnusableInput as error:
                 if file == path:
                     raise
-                issues.append(ReadIssue(shown_path(file), 0, redact(error.message).text, "skipped"))
+                if file.name != PEOPLE:  # a list of people is read with the chats beside and below it
+                    issues.append(ReadIssue(shown_path(file), 0, redact(error.message).text, "skipped"))
             else:
                 sources[file.resolve()] = found
     if issues and not sources:
