@@ -53,7 +53,7 @@ class BatchFailure(Exception):
 
 
 @contextmanager
-def _told_as_failures() -> Iterator[None]:
+def _as_failures() -> Iterator[None]:
     try:
         yield
     except Exception as error:
@@ -216,7 +216,7 @@ class BatchedPrompts(Generic[T]):
         try:
             batch = await self._settled(batch)
             if batch.state == SUBMITTED:
-                with _told_as_failures():
+                with _as_failures():
                     listed = await self._api.retrieve(batch.batch_id)
                 if not _has_ended(listed):
                     return [batch]
@@ -298,7 +298,7 @@ class BatchedPrompts(Generic[T]):
             while True:
                 await self._rate_limit.resumed()
                 try:
-                    with _told_as_failures():
+                    with _as_failures():
                         created = await self._api.create(requests=requests, timeout=self._create_timeout_s)
                     return await self._kept(batch, SUBMITTED, created.id)
                 except BatchFailure as failed:
@@ -379,7 +379,7 @@ class BatchedPrompts(Generic[T]):
         known = {each.batch_id for each in await self._call(self._ledger.batches) if each.id != batch.id}
         earliest, latest = batch.begun_at - SKEW, batch.begun_at + ARRIVES_WITHIN
         found: list[MessageBatch] = []
-        with _told_as_failures():
+        with _as_failures():
             async for listed in self._api.list(limit=100):  # the newest come first
                 if listed.created_at < earliest:
                     break
@@ -390,7 +390,7 @@ class BatchedPrompts(Generic[T]):
 
     async def _results(self, batch_id: str) -> dict[str, Any]:
         """What became of each prompt of a batch that has ended, by its key."""
-        with _told_as_failures():
+        with _as_failures():
             return {item.custom_id: item.result async for item in await self._api.results(batch_id)}
 
 

@@ -133,7 +133,7 @@ OPERATION = "chat"
 
 def note_call(entry: LedgerEntry) -> None:
     """Record a call that ended now, with its cost, with or without an answer."""
-    told: dict[str, Value] = {
+    attributes: dict[str, Value] = {
         "gen_ai.operation.name": OPERATION,
         "gen_ai.system": entry.provider,
         "gen_ai.provider.name": entry.provider,
@@ -146,7 +146,7 @@ def note_call(entry: LedgerEntry) -> None:
         "slowwave.attempts": entry.attempts,
     }
     failed = "NoAnswer" if entry.error else ""  # the text of an error may quote a prompt
-    ended_span(f"{OPERATION} {entry.model}", entry.latency_s, told, failed, is_client=True)
+    ended_span(f"{OPERATION} {entry.model}", entry.latency_s, attributes, failed, is_client=True)
 
 
 # Prompts and their answers.

@@ -244,13 +244,13 @@ class Summaries(Response):
     """Base of answers that summarise numbered things; one that says nothing of any is none, and asked for again."""
 
     @property
-    def told(self) -> list[tuple[int, str]]:
+    def texts(self) -> list[tuple[int, str]]:
         """Number and cleaned text of each summary, in the order of the answer."""
         raise NotImplementedError
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
-        if not any(text for _, text in self.told):
+        if not any(text for _, text in self.texts):
             raise ValueError("no summary has any words")
         return self
 
@@ -272,7 +272,7 @@ class CommunitySummaries(Summaries):
     summaries: list[CommunitySummary] = Field(min_length=1, description="One summary for each numbered community.")
 
     @property
-    def told(self) -> list[tuple[int, str]]:
+    def texts(self) -> list[tuple[int, str]]:
         """Number and cleaned text of each summary, in the order of the answer."""
         return [(each.community, cleaned_answer(each.summary)) for each in self.summaries]
 
@@ -294,7 +294,7 @@ class SessionSummaries(Summaries):
     summaries: list[SessionSummary] = Field(min_length=1, description="One summary for each numbered conversation.")
 
     @property
-    def told(self) -> list[tuple[int, str]]:
+    def texts(self) -> list[tuple[int, str]]:
         """Number and cleaned text of each summary, in the order of the answer."""
         return [(each.conversation, cleaned_answer(each.summary)) for each in self.summaries]
 

@@ -22,7 +22,7 @@ from .groups import MEMBERS, summarised_communities
 _WAS_TRUE = ("active", "superseded", "archived")
 
 
-def is_told() -> pl.Expr:
+def is_shown() -> pl.Expr:
     """Whether the map has a fact (status, valid_from, valid_to, replaced_by) from its beginning to its end.
 
     What was never true is not told, nor a wording that another one absorbed.
@@ -116,7 +116,7 @@ def _facts(snapshot: Snapshot, chosen: pl.DataFrame, limits: AtlasLimits) -> dic
     texts = pl.concat([snapshot.by_ids(name, ids, _TEXT) for name in ALL]).unique("id", keep="first")
     rows = chosen.join(texts, on="id", how="left", maintain_order="left")
     index = dict(zip(ids, range(len(ids)), strict=True))
-    untold = rows.with_row_index("place").filter(~is_told())["place"]
+    hidden = rows.with_row_index("place").filter(~is_shown())["place"]
     rows = rows.with_columns(
         pl.col("valid_from", "valid_to").dt.epoch("s"),
         pl.col("statement").fill_null("").str.slice(0, limits.text),
@@ -140,7 +140,7 @@ def _facts(snapshot: Snapshot, chosen: pl.DataFrame, limits: AtlasLimits) -> dic
         **{name: codes for name, (codes, _) in coded.items()},
         "predicates": coded["p"][1],
         "statuses": coded["st"][1],
-        "spans": {str(place): [] for place in untold},
+        "spans": {str(place): [] for place in hidden},
         **_sources(snapshot, ids, index, limits),
     }
 
@@ -201,8 +201,8 @@ def atlas_data(store: Store, now: datetime, limits: AtlasLimits | None = None) -
     everyone = _ranked(snapshot, facts)
     entities = everyone.head(limits.entities).select("id", "degree")
     chosen = _chosen(facts, entities, limits)
-    told = facts.filter(is_told())
-    changes = pl.concat([told["valid_from"], told["valid_to"]]).drop_nulls().dt.epoch("s").sort()
+    shown = facts.filter(is_shown())
+    changes = pl.concat([shown["valid_from"], shown["valid_to"]]).drop_nulls().dt.epoch("s").sort()
     last = max([at, *changes.tail(1)])
     communities, member_of = _communities(snapshot, entities, now)
     return {

@@ -27,8 +27,8 @@ def contrasted(vectors: Vector, vector: Vector, rows: Sequence[Row]) -> list[flo
         first = np.argsort(-cosines[read], kind="stable")[:NEAREST]  # places among those that were read
         nearest = read[first]
         middle = CENTRE * vectors[nearest].mean(axis=0, dtype=np.float64)
-        seen, asked = vectors[read] - middle, vector - middle
-        apart = seen @ asked / (np.linalg.norm(seen, axis=1) * np.linalg.norm(asked))
+        seen, wanted = vectors[read] - middle, vector - middle
+        apart = seen @ wanted / (np.linalg.norm(seen, axis=1) * np.linalg.norm(wanted))
         scale = cosines[nearest].std() / max(apart[first].std(), 1e-9)
         cosines[read] = cosines[nearest].mean() + (apart - apart[first].mean()) * scale
     contrast: list[float] = cosines.round(6).tolist()

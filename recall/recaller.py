@@ -343,8 +343,8 @@ class Recaller:
             passages(tables, question, found, 0 if only == "facts" else question.k),
             self._pending.of(tables),
         )
-        is_asked = question.over_time and only is None
-        outline = await outline_lines(tables, question, found, self._embedder.embed) if is_asked else ()
+        is_wide = question.over_time and only is None
+        outline = await outline_lines(tables, question, found, self._embedder.embed) if is_wide else ()
         return facts, passages_beside_facts(quoted, facts), hopes, outline
 
 

@@ -128,7 +128,7 @@ def recall(
     )  # fmt: skip
     locale = memory.place.locale
     block = block_of(replace(found, facts=worded_facts(found.facts, locale)), budget, over_time=over_time)
-    return _told(
+    return _answer(
         block.text or _why_empty(found),
         {
             "query": found.query,
@@ -143,7 +143,7 @@ def recall(
     )
 
 
-def _told(text: str, document: Document) -> CallToolResult:
+def _answer(text: str, document: Document) -> CallToolResult:
     """A result that is read as text, and has the same as a document."""
     plain = json.loads(json_text(document))
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=plain)
@@ -236,7 +236,7 @@ def why(
     shown = ("id", "kind", "title", "columns", "evidence", "lineage", "decisions")
     more = {key: value for key, value in document.items() if key not in shown and value}
     lines = map(inert, text_of(story, memory.place.locale).splitlines())
-    return _told("\n".join(lines), {**{key: document[key] for key in shown}, "more": more})
+    return _answer("\n".join(lines), {**{key: document[key] for key in shown}, "more": more})
 
 
 @tool("Communities", "reads")

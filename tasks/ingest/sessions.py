@@ -149,10 +149,10 @@ async def ask_for_summaries(
         prompts = [render(tuple(replace(questions[n], number=i) for i, n in enumerate(group, 1))) for group in groups]
         again = []
         for group, answer in zip(groups, await language.ask_many(prompts, response, "summarize"), strict=True):
-            told = [(number, text) for number, text in answer.value.told if text] if answer.value else []
+            written = [(number, text) for number, text in answer.value.texts if text] if answer.value else []
             if len(group) == 1:  # whatever number it has
-                told = [(1, dict(told).get(1) or text) for _, text in told[:1]]
-            texts |= {group[number - 1]: text for number, text in reversed(told) if 0 < number <= len(group)}
+                written = [(1, dict(written).get(1) or text) for _, text in written[:1]]
+            texts |= {group[number - 1]: text for number, text in reversed(written) if 0 < number <= len(group)}
             silent = [n for n in group if n not in texts]
             errors |= dict.fromkeys(silent, answer.error or "The model gave no summary of some.")
             left.update(silent if answer.skipped else ())

@@ -167,15 +167,15 @@ class Server:
     def listen(self, listener: socket.socket, idle_s: float = IDLE_S) -> None:
         """Answer one after another, until it is told to stop or nobody has asked for `idle_s` seconds."""
         listener.settimeout(LOOK_S)
-        asked_at = time.monotonic()
+        last_at = time.monotonic()
         is_over = False
-        while not is_over and time.monotonic() - asked_at < idle_s:
+        while not is_over and time.monotonic() - last_at < idle_s:
             try:
                 line, _ = listener.accept()
             except TimeoutError:
                 self._memory.close()  # writes which facts were recalled
                 continue
-            asked_at = time.monotonic()
+            last_at = time.monotonic()
             with line:
                 line.settimeout(LINE_S)
                 try:

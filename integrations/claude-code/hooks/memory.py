@@ -199,14 +199,14 @@ def _add(event: dict, text: str) -> None:
 def _tell(request: dict, python: str) -> str:
     """The answer of the server; empty where there is none yet, and then one is started that knows of the session."""
     try:
-        return _asked(request)["text"]
+        return _ask_background(request)["text"]
     except (OSError, ValueError):
         if _may_start():
             start(python, "serve", request=json.dumps({**request, "prompt": ""}))
         return ""
 
 
-def _asked(request: dict) -> dict:
+def _ask_background(request: dict) -> dict:
     """What the server answers, or an OSError or ValueError."""
     import socket
 
@@ -398,7 +398,7 @@ def _stopped_server() -> IO[str]:
 
     while True:
         with contextlib.suppress(OSError, ValueError):  # there is none, or it does not listen yet
-            _asked({"stop": True})
+            _ask_background({"stop": True})
         if locked := lock("server.lock", is_waiting=False):
             return locked
         time.sleep(0.05)

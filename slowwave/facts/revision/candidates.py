@@ -335,10 +335,10 @@ def _directives(facts: Sequence[Row]) -> pl.DataFrame:
     own = {(fact["window"], fact["claim"]): fact["id"] for fact in facts}
     given, ended = [], []
     for fact in facts:
-        for told in fact["resolves"] or ():
-            known = told["known_id"] or own.get((fact["window"], told["claim"]))
+        for change in fact["resolves"] or ():
+            known = change["known_id"] or own.get((fact["window"], change["claim"]))
             if known != fact["id"]:
-                given.append((fact["id"], known, told["object"], told["action"], told["reason"]))
+                given.append((fact["id"], known, change["object"], change["action"], change["reason"]))
         if fact["ended"] and fact["object_text"] is not None:
             ended.append((fact["id"], None, fact["object_text"], "retract", "temporal_change"))
     rows = [
