@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
-from itertools import chain
 
 import numpy as np
 import polars as pl
@@ -34,7 +32,7 @@ from storage.quotations import QUOTES
 from storage.search import near_rows, unit_matrix
 from storage.snapshots import Snapshot
 from tasks.entities.retirement import renew_profiles
-from tasks.runtime.engine import side_by_side, task
+from tasks.runtime.engine import task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S
 from tasks.runtime.runs import Run, embedder_of, language_of, store_of
 
@@ -60,8 +58,6 @@ what happened stays, and opinions and plans are many. Of the states and tastes t
 replace, the best 36 have .53 with it and .52 without."""
 COLUMNS = ("id scope statement message_id subject_id predicate object_id object_text polarity event_at").split()
 Known = list[tuple[KnownFact, tuple[str, ...]]]
-WINDOWS_PER_TASK = 8  # some ten seconds to a minute of work
-TASKS_AT_ONCE = 2  # the next begins while the last answers of one are awaited, and a budget reaches the first windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +89,12 @@ def count_unfinished(run: Run, settings: ExtractSettings) -> int:
     return waiting if settings.limit is None else min(waiting, settings.limit)
 
 
-@task("extract facts", about="{run.namespace}, after {after.taken} messages", longest_s=LONGEST_WAIT_FOR_A_MODEL_S)
+@task(
+    "extract facts",
+    about="{run.namespace}, after {after.taken} messages",
+    longest_s=LONGEST_WAIT_FOR_A_MODEL_S,
+    tags=[ASKS_MODEL],
+)
 async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Extracted:
     """One batch of messages: windows, model, names, candidates; committed together with the state of each message.
 
@@ -119,7 +120,7 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
     if not is_by_rule:
         known = known_facts(run, snapshot, planned)
         planned = with_roster(snapshot, planned, known, roster.owners)
-    answers = await _answers(run, language, planned, settings.extract, apart=in_order)
+    answers = await _answers(language, planned, settings.extract)
     answered = AnsweredBatch(batch, planned, answers, QUOTES if is_by_rule else language.model("extract"))
     statements = answered.statements(settings.extract, roster.owners)
     skipped = language.skipped
@@ -148,42 +149,12 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
 
 
 async def _answers(
-    run: Run, language: Language, planned: Sequence[PlannedWindow], settings: ExtractSettings, *, apart: bool
+    language: Language, planned: Sequence[PlannedWindow], settings: ExtractSettings
 ) -> list[ModelAnswer[WindowExtraction]]:
-    """The answer to each window; a window in which no person speaks is not put to a model.
-
-    `apart`: a few windows to a task, so that the run's graph shows how far it is.
-    """
-    spoken = [each for each in planned if each.speaking_ids]
-    if apart:
-        parts = [spoken[start : start + WINDOWS_PER_TASK] for start in range(0, len(spoken), WINDOWS_PER_TASK)]
-        work = partial(read_windows, run, language, settings=settings, of=len(spoken))
-        shares = ({"windows": part, "first": n * WINDOWS_PER_TASK + 1} for n, part in enumerate(parts))
-        answers = [*chain.from_iterable(await side_by_side(work, shares, TASKS_AT_ONCE))]
-    else:
-        answers = await _read(language, spoken, settings)
-    given = iter(answers)
+    """The answer to each window; a window in which no person speaks is not put to a model."""
+    prompts = [render_extraction(each.window, settings) for each in planned if each.speaking_ids]
+    given = iter(await language.ask_many(prompts, WindowExtraction, "extract"))
     return [next(given) if each.speaking_ids else ModelAnswer(WindowExtraction()) for each in planned]
-
-
-@task(
-    "read windows",
-    about="{run.namespace}, from {first} of {of}",
-    longest_s=LONGEST_WAIT_FOR_A_MODEL_S,
-    tags=[ASKS_MODEL],
-)
-async def read_windows(
-    run: Run, language: Language, windows: Sequence[PlannedWindow], settings: ExtractSettings, first: int, of: int
-) -> list[ModelAnswer[WindowExtraction]]:
-    """What a model answers to some windows that share nobody: those from the `first` on, of so many."""
-    return await _read(language, windows, settings)
-
-
-async def _read(
-    language: Language, windows: Sequence[PlannedWindow], settings: ExtractSettings
-) -> list[ModelAnswer[WindowExtraction]]:
-    prompts = [render_extraction(each.window, settings) for each in windows]
-    return await language.ask_many(prompts, WindowExtraction, "extract")
 
 
 def _of_documents(claims: pl.DataFrame, batch: pl.DataFrame) -> pl.DataFrame:

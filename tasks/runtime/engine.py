@@ -7,12 +7,11 @@ takes two seconds of processor time, so that a process in which it cannot be the
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
@@ -170,31 +169,6 @@ def task(
         return cast(Callable[P, R], Task(tried, **options))
 
     return declare
-
-
-async def side_by_side(work: Callable[..., Awaitable[R]], shares: Iterable[Mapping[str, Any]], at_once: int) -> list[R]:
-    """What a task returns for each share of the work, in their order, begun in it, with so many under way at once.
-
-    After an error none begins any more, and it is raised when those under way have ended. They share the event loop, as
-    what a run has open (the clients of its models, its budget) belongs to one; what a task runner puts on threads of
-    its own could not use it.
-    """
-    places = asyncio.Semaphore(at_once)
-    errors: list[Exception] = []
-
-    async def placed(share: Mapping[str, Any]) -> R | None:
-        async with places:
-            if not errors:
-                try:
-                    return await work(**share)
-                except Exception as error:
-                    errors.append(error)
-            return None
-
-    ended = await asyncio.gather(*map(placed, shares))
-    if errors:
-        raise errors[0]
-    return cast("list[R]", ended)
 
 
 @contextmanager
