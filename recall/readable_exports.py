@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections import Counter
@@ -14,7 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import polars as pl
 
-from slowwave.common.text import readable
+from slowwave.common.text import in_markdown, readable
 from slowwave.common.validity import live_sql
 from storage.snapshots import Snapshot, batches
 
@@ -106,7 +105,6 @@ INDEX = "index.md"
 _NAME_BYTES = 120
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f<>:\"/\\|?*#^\[\]%`]+")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
-_SIGNS = re.compile(r"([\\`*_{}\[\]()#+!|~^$>-])")
 _PAGE_FACTS = (
     "id", "subject_id", "object_id", "statement", "status", "valid_from", "valid_to", "confidence", "message_id",
 )  # fmt: skip
@@ -214,8 +212,3 @@ def _index(snapshot: Snapshot, files: Mapping[str, str], now: datetime) -> str:
         lines += [f"## {in_markdown(str(kind or 'other'))}", ""]
         lines += [f"- [[{files[id_]}]]" for id_ in rows["id"]] + [""]
     return "\n".join(lines)
-
-
-def in_markdown(text: str) -> str:
-    """Stored text on one line, none of whose signs are Markdown or HTML."""
-    return _SIGNS.sub(r"\\\1", html.escape(" ".join(readable(text).split()), quote=False))

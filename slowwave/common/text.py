@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import re
 import string
@@ -41,6 +42,7 @@ _NUMBER = re.compile(r"(?<![\w.,:])\d{1,2}\.$")
 _GERMAN_MONTH = re.compile(
     r"(?:Jan(?:uar|\.)|Jänner|Feb(?:ruar|\.)|März|April|Mai|Juni|Juli|August|September|Okt(?:ober|\.)|November|Dez(?:ember|\.))(?!\w)"
 )
+_SIGNS = re.compile(r"[\\`*_{}\[\]()#+!|~^$-]")
 FORGOTTEN = "[forgotten]"
 """The text in the place of a forgotten one."""
 MAX_NAME_BYTES = 512
@@ -50,6 +52,11 @@ def readable(text: str) -> str:
     """The text without lone surrogates, NUL and control characters, bidi and zero-width marks; line ends kept."""
     whole = text.encode("utf-8", "replace").decode("utf-8")
     return _INVISIBLE.sub("", _CONTROL.sub("", whole.replace("\r\n", "\n").replace("\r", "\n")))
+
+
+def in_markdown(text: str) -> str:
+    """The text on one line, none of whose signs are Markdown or HTML."""
+    return _SIGNS.sub(r"\\\g<0>", html.escape(one_line(text), quote=False))
 
 
 def one_line(text: str) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import html
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import polars as pl
 
 from slowwave.common.run_counts import effects, shown_counts
+from slowwave.common.text import in_markdown
 from slowwave.facts.deduplication.reconciliation_plan import ReconciliationPlan
 
 from .engine import is_inline
@@ -76,9 +76,6 @@ def decisions_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[Decisio
 
 SHOWN_ISSUES = 50
 
-_SIGNS = re.compile(r"[\\`*_{}\[\]()#+!|~^$-]")
-_BARE = re.compile(r"(?!.*www\.)(?:[^\W_]++(?:_|[ .,:-]{0,2}))*+")
-
 
 async def show_page(lines: Sequence[str], key: str, description: str) -> None:
     """Show lines on the run's page, as a Markdown artifact."""
@@ -128,33 +125,18 @@ def _counts_table(head: str, counts: Mapping[str, int]) -> list[str]:
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     """The lines of a table whose cells say what they say, whatever signs are in them; a blank one ends it."""
-    cells = [[plain_text(str(cell)) for cell in row] for row in [head, *rows]]
+    cells = [[plain_text("" if cell is None else str(cell)) for cell in row] for row in [head, *rows]]
     lines = [f"| {' | '.join(row)} |" for row in cells]
     return [lines[0], "|---" * len(head) + "|", *lines[1:], ""]
 
 
 async def show_table(rows: Sequence[Mapping[str, Any]], key: str, description: str) -> None:
     """Show rows on the run's page, as a table; nothing where there is none."""
-    if is_inline() or not rows:
-        return
-    from prefect.artifacts import acreate_table_artifact
-
-    await acreate_table_artifact(plain_cells(rows), key=key, description=description)
-
-
-def plain_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of a table artifact, whose texts one of Prefect's two pages would else read as Markdown.
-
-    The other one shows signs as they are, so a text that is the same in both is left alone: "2026-03", "completed".
-    """
-    return [
-        {key: plain_text(cell) if isinstance(cell, str) and not _BARE.fullmatch(cell) else cell
-         for key, cell in row.items()}
-        for row in rows
-    ]  # fmt: skip
+    head = list(dict.fromkeys(chain.from_iterable(rows)))
+    if head:
+        await show_page(markdown_table(head, [[row.get(each, "") for each in head] for row in rows]), key, description)
 
 
 def plain_text(text: str) -> str:
-    """Stored text on one line, none of whose signs are Markdown or HTML."""
-    marked = _SIGNS.sub(r"\\\g<0>", html.escape(" ".join(text.split()), quote=False))
-    return marked.replace("://", "&#58;//").replace("www.", "www&#46;")
+    """Stored text on one line, none of whose signs are Markdown, HTML or a link."""
+    return in_markdown(text).replace("://", "&#58;//").replace("www.", "www&#46;")
