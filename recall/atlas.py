@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -44,18 +43,10 @@ _TEXT = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class AtlasLimits:
-    """The most that is shown; the rest is counted: rows, rows for each entity or fact, and characters of texts."""
-
-    entities: int = 5_000
-    relations: int = 20_000
-    observations: int = 20_000
-    observations_each: int = 40
-    sources_each: int = 3
-    aliases: int = 8
-    text: int = 400
-    quote: int = 200
+ENTITIES, RELATIONS, OBSERVATIONS = 5_000, 20_000, 20_000
+OBSERVATIONS_EACH, SOURCES_EACH, ALIASES = 40, 3, 8
+TEXT, QUOTE = 400, 200
+"""The most that is shown, the rest is counted: rows, rows for each entity or fact, and characters of texts."""
 
 
 def _believed(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
@@ -91,7 +82,7 @@ def _ranked(snapshot: Snapshot, facts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _chosen(facts: pl.DataFrame, entities: pl.DataFrame, limits: AtlasLimits) -> pl.DataFrame:
+def _chosen(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
     """The facts about these entities, live ones first, then the latest, with `s` and `t`: the places of their ends.
 
     `t` is null for a fact about one entity alone.
@@ -102,11 +93,11 @@ def _chosen(facts: pl.DataFrame, entities: pl.DataFrame, limits: AtlasLimits) ->
     placed = both.filter(pl.col("t").is_not_null() | pl.col("o").is_null()).drop("subject", "o")
     order = placed.sort("live", "valid_from", "id", descending=[True, True, False], nulls_last=True)
     alone = order.filter(pl.col("t").is_null())
-    few = alone.filter(pl.int_range(pl.len()).over("s") < limits.observations_each)
-    return pl.concat([order.filter(pl.col("t").is_not_null()).head(limits.relations), few.head(limits.observations)])
+    few = alone.filter(pl.int_range(pl.len()).over("s") < OBSERVATIONS_EACH)
+    return pl.concat([order.filter(pl.col("t").is_not_null()).head(RELATIONS), few.head(OBSERVATIONS)])
 
 
-def _facts(snapshot: Snapshot, chosen: pl.DataFrame, limits: AtlasLimits) -> dict[str, Any]:
+def _facts(snapshot: Snapshot, chosen: pl.DataFrame) -> dict[str, Any]:
     """One column per property, in the order of the chosen facts; words that repeat are places in a list of their own.
 
     `by` is the place of the fact that took this one's place, or -1. `spans` has by place those that are never told,
@@ -119,8 +110,8 @@ def _facts(snapshot: Snapshot, chosen: pl.DataFrame, limits: AtlasLimits) -> dic
     hidden = rows.with_row_index("place").filter(~is_shown())["place"]
     rows = rows.with_columns(
         pl.col("valid_from", "valid_to").dt.epoch("s"),
-        pl.col("statement").fill_null("").str.slice(0, limits.text),
-        pl.col("object_text", "status_reason").str.slice(0, limits.quote),
+        pl.col("statement").fill_null("").str.slice(0, TEXT),
+        pl.col("object_text", "status_reason").str.slice(0, QUOTE),
         by=pl.col("replaced_by").replace_strict(index, default=-1, return_dtype=pl.Int64),
     )
     coded = {name: _coded(rows[column]) for name, column in (("p", "predicate"), ("st", "status"))}
@@ -141,7 +132,7 @@ def _facts(snapshot: Snapshot, chosen: pl.DataFrame, limits: AtlasLimits) -> dic
         "predicates": coded["p"][1],
         "statuses": coded["st"][1],
         "spans": {str(place): [] for place in hidden},
-        **_sources(snapshot, ids, index, limits),
+        **_sources(snapshot, ids, index),
     }
 
 
@@ -152,7 +143,7 @@ def _coded(values: pl.Series) -> tuple[list[int], list[str]]:
     return codes.to_list(), names.to_list()
 
 
-def _sources(snapshot: Snapshot, ids: pl.Series, index: dict[str, int], limits: AtlasLimits) -> dict[str, Any]:
+def _sources(snapshot: Snapshot, ids: pl.Series, index: dict[str, int]) -> dict[str, Any]:
     """The sources by place of the fact, earliest first; `said_count` is their whole number, where it is larger."""
     evidence = snapshot.by_ids("fact_evidence", ids, ["fact_id", "message_id", "quote", "occurred_at"], key="fact_id")
     columns = ["id", "conversation_id", "message_id", "speaker", "role", "occurred_at"]
@@ -163,18 +154,18 @@ def _sources(snapshot: Snapshot, ids: pl.Series, index: dict[str, int], limits: 
         message=pl.coalesce("message_id_said", "message_id"),
         who=pl.coalesce("speaker", "role"),
         where=pl.col("conversation_id").str.split("/").list.last(),  # of a document only its name
-        quote=pl.col("quote").fill_null("").str.slice(0, limits.quote),
+        quote=pl.col("quote").fill_null("").str.slice(0, QUOTE),
     )
     both = both.sort("place", "at", "message")
     counts = both.group_by("place", maintain_order=True).len()
-    few = both.filter(pl.int_range(pl.len()).over("place") < limits.sources_each)
+    few = both.filter(pl.int_range(pl.len()).over("place") < SOURCES_EACH)
     where, conversations = _coded(few["where"])
     who, speakers = _coded(few["who"])
     rows = zip(few["place"], where, few["message"], who, few["at"], few["quote"], strict=True)
     sources: dict[str, list[list[Any]]] = {}
     for place, *row in rows:
         sources.setdefault(str(place), []).append(row)
-    more = counts.filter(pl.col("len") > limits.sources_each)
+    more = counts.filter(pl.col("len") > SOURCES_EACH)
     return {
         "said": sources,
         "said_count": {str(place): count for place, count in more.iter_rows()},
@@ -191,16 +182,16 @@ ROOM = 0.5
 """How much the room of an entity on the map grows with the root of its degree."""
 
 
-def atlas_data(store: Store, now: datetime, limits: AtlasLimits | None = None) -> dict[str, Any]:
+def atlas_data(store: Store, now: datetime) -> dict[str, Any]:
     """The newest state of a store: `entities` and `facts` in columns of equal length, the rest as lists of rows.
 
     Facts point at entities by position, `s` and `t` (null: about one entity alone). Times are whole seconds since 1970.
     """
-    limits, snapshot, at = limits or AtlasLimits(), store.snapshot(), int(now.timestamp())
+    snapshot, at = store.snapshot(), int(now.timestamp())
     facts = _believed(snapshot, now)
     everyone = _ranked(snapshot, facts)
-    entities = everyone.head(limits.entities).select("id", "degree")
-    chosen = _chosen(facts, entities, limits)
+    entities = everyone.head(ENTITIES).select("id", "degree")
+    chosen = _chosen(facts, entities)
     shown = facts.filter(is_shown())
     changes = pl.concat([shown["valid_from"], shown["valid_to"]]).drop_nulls().dt.epoch("s").sort()
     last = max([at, *changes.tail(1)])
@@ -210,14 +201,14 @@ def atlas_data(store: Store, now: datetime, limits: AtlasLimits | None = None) -
         "now": at,
         "reach": (min([at, last - DAY, *changes.head(1)]), last),  # of the axis of time, a day at least
         "left_out": {"entities": len(everyone) - len(entities), "facts": len(facts) - len(chosen)},
-        "entities": _entities(snapshot, entities, chosen, member_of, limits),
-        "facts": _facts(snapshot, chosen, limits),
+        "entities": _entities(snapshot, entities, chosen, member_of),
+        "facts": _facts(snapshot, chosen),
         "communities": communities,
     }
 
 
 def _entities(
-    snapshot: Snapshot, entities: pl.DataFrame, facts: pl.DataFrame, member_of: pl.Series, limits: AtlasLimits
+    snapshot: Snapshot, entities: pl.DataFrame, facts: pl.DataFrame, member_of: pl.Series
 ) -> dict[str, list[Any]]:
     """One column per property, in the order of the chosen entities."""
     ids = entities["id"]
@@ -234,12 +225,12 @@ def _entities(
     places = lay_out(len(room), source, target, member_of.cast(pl.Int32).to_numpy(), room)
     return {
         "id": ids.to_list(),
-        "name": rows["name"].fill_null("").str.slice(0, limits.text).to_list(),
+        "name": rows["name"].fill_null("").str.slice(0, TEXT).to_list(),
         "type": rows["entity_type"].fill_null("concept").to_list(),
         "archived": (rows["status"].fill_null("active") == "archived").cast(pl.Int8).to_list(),
         "degree": rows["degree"].to_list(),
-        "summary": rows["summary"].str.slice(0, limits.text).to_list(),
-        "aliases": rows.select(pl.col("aliases").list.set_difference(own).list.sort().list.head(limits.aliases))[
+        "summary": rows["summary"].str.slice(0, TEXT).to_list(),
+        "aliases": rows.select(pl.col("aliases").list.set_difference(own).list.sort().list.head(ALIASES))[
             "aliases"
         ]
         .fill_null([])

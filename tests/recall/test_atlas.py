@@ -14,7 +14,8 @@ from conftest import EPOCH, TINY
 from stores import entity
 
 from apps.serve.app import ATLAS
-from recall.atlas import AtlasLimits, atlas_data
+from recall import atlas
+from recall.atlas import atlas_data
 from recall.overview import stats
 from slowwave.common import frames
 from slowwave.common.validity import valid_facts
@@ -224,10 +225,11 @@ def test_who_said_it_comes_with_its_words_earliest_first_and_says_how_many_more(
     assert facts["conversations"] == ["may.md"], "of a document its name, not the folder it lay in"
 
 
-def test_bounds_keep_the_most_related_and_say_what_is_left_out(memory: Store) -> None:
-    few = atlas_data(
-        memory, NOW, AtlasLimits(entities=2, relations=1, observations_each=0, sources_each=1, quote=4, text=6)
-    )
+def test_bounds_keep_the_most_related_and_say_what_is_left_out(memory: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds = {"ENTITIES": 2, "RELATIONS": 1, "OBSERVATIONS_EACH": 0, "SOURCES_EACH": 1, "QUOTE": 4, "TEXT": 6}
+    for name, bound in bounds.items():
+        monkeypatch.setattr(atlas, name, bound)
+    few = atlas_data(memory, NOW)
     assert few["entities"]["id"] == ["e_anna", "e_ben"] or few["entities"]["id"] == ["e_ben", "e_anna"]
     assert few["facts"]["id"] == ["f_called"], "live, and the latest"
     assert few["left_out"] == {"entities": 3, "facts": 8}
