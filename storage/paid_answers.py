@@ -41,9 +41,6 @@ class StoredAnswers:
     def __init__(self, store: Store, run_id: str = "") -> None:
         self._store, self._run_id = store, run_id
         self._owner = new_owner(run_id)
-        self._seen: pl.DataFrame | None = None
-        self._seen_since: datetime | None = None
-        self._seen_version = 0
 
     def lookup(self, keys: Sequence[str]) -> dict[str, LedgerEntry]:
         """The newest entry of each known id: two processes may have sent the same prompt at once."""
@@ -62,7 +59,7 @@ class StoredAnswers:
 
     def spent_since(self, moment: datetime) -> Usage:
         """What other runs paid since then, and will probably pay for the batches that they have under way."""
-        paid = self._paid_since(moment)
+        paid = self._costs(f"created_at >= {time_sql(moment)}")
         again = paid.filter(pl.col("attempts") > 1)["id"].unique().to_list()
         before = [self._costs(f"({where}) AND created_at < {time_sql(moment)}") for where in id_filters(again)]
         rows = _own_costs(pl.concat([*before, paid]))
@@ -90,17 +87,6 @@ class StoredAnswers:
         """Whether it is under way for another run, and not for so long that it must have ended."""
         is_of_others = batch.owner.partition("|")[0] != self._owner.partition("|")[0]
         return batch.state in OPEN_BATCH and is_of_others and batch.begun_at > datetime.now(UTC) - STILL_COSTS_FOR
-
-    def _paid_since(self, moment: datetime) -> pl.DataFrame:
-        if self._seen is None or self._seen_since != moment:
-            self._seen_version = self._store.db.open_table("llm_calls").version
-            self._seen = self._costs(f"created_at >= {time_sql(moment)}")
-        else:
-            more, self._seen_version = self._store.log_since("llm_calls", self._seen_version, _COST_ROW)
-            fresh = more.filter(pl.col("created_at") >= moment)
-            self._seen = pl.concat([self._seen, fresh]).unique(["id", "created_at", "run_id"])
-        self._seen_since = moment
-        return self._seen
 
     def _costs(self, where: str) -> pl.DataFrame:
         return self._store.log("llm_calls", where, _COST_ROW)
