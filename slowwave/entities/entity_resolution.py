@@ -8,7 +8,6 @@ question.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -83,8 +82,8 @@ class ResolutionPlan:
 class Resolution:
     """Rows to store, and `names`: window, canonical_name, entity_id, entity_type of each linked name.
 
-    Words that are no name have no row in `names`; `counts` has them as `not_named`. `to_embed` has (id, text) of
-    entities whose vector is missing or out of date.
+    Words that are no name have no row in `names`. `to_embed` has (id, text) of entities whose vector is missing or out
+    of date.
     """
 
     names: pl.DataFrame
@@ -92,7 +91,6 @@ class Resolution:
     aliases: pl.DataFrame
     to_embed: pl.DataFrame
     decisions: pl.DataFrame
-    counts: Mapping[str, int]
 
 
 def plan_resolution(
@@ -192,14 +190,12 @@ def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> 
     )
     links = [(window, name, mention, resolved[mention]) for window, name, mention in plan.mentions.links.rows()]
     names = [(window, name, entity, types.get(entity)) for window, name, entity in _by_window(links, plan.unclear)]
-    counts = Counter(row["how"] for row in mentioned)
     return Resolution(
         pl.DataFrame(names, schema=NAMES, orient="row"),
         entities,
         _alias_rows(mentioned, plan.aliases, plan.entities),
         _to_embed(entities, plan.entities),
         decision_frame([*_decisions(mentioned, now), *_unclear_decisions(mentioned, plan, now), *revivals(met, now)]),
-        {**counts, "rejected": plan.mentions.rejected, "not_named": plan.mentions.not_named},
     )
 
 

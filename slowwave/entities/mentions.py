@@ -52,13 +52,11 @@ class Mentions:
 
     `distinct`: mention, canonical_name, entity_type, name (latest form), clean_name, summary (latest), kin (the kin
     name of its bearer, if known), first_seen_at, last_seen_at. `links`: window, canonical_name as written,
-    mention. `rejected`: names under three bytes; `not_named`: words that are no name.
+    mention. Names under three bytes, and words that are no name, are in neither.
     """
 
     distinct: pl.DataFrame
     links: pl.DataFrame
-    rejected: int = 0
-    not_named: int = 0
 
     def names(self) -> list[str]:
         """Canonical names to look up among entities and aliases before planning."""
@@ -71,8 +69,7 @@ def mentions_in(raw: pl.DataFrame, *, type_strict: bool = False) -> Mentions:
 
     One name under several types is one mention of the most frequent type; `concept` counts only without another type.
     """
-    rows = frames.conform(raw, JUDGED).to_dicts()
-    judged = [row for row in rows if row["is_named"] is not False]
+    judged = [row for row in frames.conform(raw, JUDGED).to_dicts() if row["is_named"] is not False]
     forms = {name: (normalise_name(name), readable(name).strip()) for name in {row["name"] or "" for row in judged}}
     named = [stored for row in judged if (stored := _stored(row, *forms[row["name"] or ""])) is not None]
     long_enough = [row for row in named if len(row["canonical_name"].encode()) >= MIN_NAME_BYTES]
@@ -92,8 +89,6 @@ def mentions_in(raw: pl.DataFrame, *, type_strict: bool = False) -> Mentions:
     return Mentions(
         pl.DataFrame([{**row, "mention": number} for number, row in enumerate(distinct)], schema=DISTINCT),
         pl.DataFrame([(*place, number) for place, number in written.items()], schema=LINKS, orient="row"),
-        len(named) - len(long_enough),
-        len(rows) - len(judged),
     )
 
 

@@ -114,7 +114,7 @@ def _met(reading: Reading, entity: Mapping[str, Any], now: datetime) -> Target:
     names_in_use = pl.DataFrame({**names, "entity_type": [entity["entity_type"]]})
     vectorless = frames.empty({"id": frames.TEXT, "text": frames.TEXT})
     decisions = decision_frame(revivals(row, now))
-    resolution = Resolution(names_in_use, seen, frames.empty(frames.ALIASES), vectorless, decisions, {})
+    resolution = Resolution(names_in_use, seen, frames.empty(frames.ALIASES), vectorless, decisions)
     return Target(entity["id"], entity["name"], False, resolution)
 
 
