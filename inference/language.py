@@ -49,17 +49,7 @@ def extract_facts(context: Mapping[str, Any]) -> dict[str, Any]:
     return extract_window(context["window"])
 
 
-def resolve_names(context: Mapping[str, Any]) -> dict[str, Any]:
-    """Without a model, an ambiguous pair stays two entities: a wrong join is harder to undo (S2-07)."""
-    return {
-        "answers": [
-            {"question": question.number, "same_entity": False, "reason": "ambiguous, and no model was asked"}
-            for question in context["questions"]
-        ]
-    }
-
-
-RULES: Mapping[str, Rule] = MappingProxyType({"extract_facts": extract_facts, "resolve_names": resolve_names})
+RULES: Mapping[str, Rule] = MappingProxyType({"extract_facts": extract_facts})
 
 
 def answer_by_rule(prompt: Prompt) -> dict[str, Any]:

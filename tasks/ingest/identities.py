@@ -418,6 +418,9 @@ def _question_keys(plan: ResolutionPlan) -> list[tuple[str, str, str]]:
 
 
 async def _ask_about_names(language: Language, questions: tuple[NameQuestion, ...]) -> dict[int, bool]:
+    """Without a model there is no answer, and a pair stays two entities: a wrong join is harder to undo (S2-07)."""
+    if language.is_keyless("resolve"):
+        return {}
     groups = [questions[n : n + QUESTIONS_PER_CALL] for n in range(0, len(questions), QUESTIONS_PER_CALL)]
     answers = await language.ask_many([render_resolution(group) for group in groups], NameResolution, "resolve")
     put = {question.number for question in questions}  # a model may answer what nobody asked (T37)

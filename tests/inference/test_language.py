@@ -33,9 +33,9 @@ from pydantic import BaseModel
 from inference.budget import price_of
 from inference.language import Language
 from inference.request_batch import MemoryLedger, ModelAnswer
-from prompts.responses import NameResolution
+from prompts.responses import WindowExtraction
 from slowwave.common.errors import MissingDependency, MissingKey, UnusableInput
-from slowwave.common.records import NameQuestion, Prompt, Usage
+from slowwave.common.records import Prompt, Usage, Window
 from slowwave.common.settings import LanguageSettings
 
 KEY = "sk-ant-test-0123456789abcdef"
@@ -336,10 +336,6 @@ def test_prices_know_dated_names_and_long_prompts() -> None:
 # Rules and replay
 
 
-def question(number: int) -> NameQuestion:
-    return NameQuestion(number, "Atlas", "project", "", "Atlas 2", "project", "", 0.8)
-
-
 def ask_free(prompts: Sequence[Prompt], form: type[BaseModel], ledger: Any, **chosen: Any) -> list[ModelAnswer[Any]]:
     async def go() -> list[ModelAnswer[Any]]:
         async with Language(settings(**chosen), ledger) as language:
@@ -354,11 +350,10 @@ def test_rules_answer_without_rendering_paying_or_recording() -> None:
     def never() -> str:
         raise AssertionError("rendered")
 
-    asked = [Prompt("resolve_names", never, never, {"questions": (question(1), question(2))})] * 500
+    asked = [Prompt("extract_facts", never, never, {"window": Window("talk", "global", ())})] * 500
     ledger = MemoryLedger()
-    answers = ask_free(asked, NameResolution, ledger, model="quotes")
-    values = [answer.value for answer in answers]
-    assert [[judged.same_entity for judged in value.answers] for value in values if value] == [[False, False]] * 500
+    answers = ask_free(asked, WindowExtraction, ledger, model="quotes")
+    assert [answer.value for answer in answers] == [WindowExtraction()] * 500
     assert ledger.entries == {}
 
 
