@@ -157,8 +157,7 @@ class ModelAnswer(Generic[T]):
     """The answer to one prompt: it has a `value`, or an `error`, or it was `skipped`.
 
     Skipped prompts were never sent, because the budget was reached or the provider was down, or are still in a batch;
-    `is_transient` are those that the provider could not answer now. `may_retry` tells whether a later run may succeed
-    with the same prompt; `cached`, that nothing was paid for this answer now.
+    `is_transient` are those that the provider could not answer now; `cached`, that nothing was paid for it now.
     """
 
     value: T | None = None
@@ -166,7 +165,6 @@ class ModelAnswer(Generic[T]):
     usage: Usage = field(default_factory=Usage)
     cached: bool = False
     skipped: bool = False
-    may_retry: bool = False
     is_transient: bool = False
 
     @property
@@ -242,15 +240,13 @@ class RequestBatch(Generic[T]):
         if outcome.fatal is not None:
             raise outcome.fatal
         value = cast("T | None", outcome.value)
-        may_retry, is_transient = not entry.is_final, outcome.is_transient
-        answer = ModelAnswer(
-            value, outcome.error or None, outcome.usage, may_retry=may_retry, is_transient=is_transient
+        self._finish(
+            pending, ModelAnswer(value, outcome.error or None, outcome.usage, is_transient=outcome.is_transient)
         )
-        self._finish(pending, answer)
 
     def skip(self, pending: PendingPrompt) -> None:
         """Leave the prompt to a later run."""
-        self._finish(pending, ModelAnswer(skipped=True, may_retry=True))
+        self._finish(pending, ModelAnswer(skipped=True))
 
     def _blank(self, prompt: Prompt) -> LedgerEntry:
         choice, text = self.client.choice, prompt_hash(prompt)

@@ -78,7 +78,7 @@ class AnsweredBatch:
 
     def left(self) -> AnsweredBatch:
         """The same as if nothing had been asked: the answers are in the ledger, and cost nothing when they are used."""
-        return replace(self, answers=[ModelAnswer(skipped=True, may_retry=True)] * len(self.planned))
+        return replace(self, answers=[ModelAnswer(skipped=True)] * len(self.planned))
 
     def states(self) -> dict[str, str]:
         """The new state of each message, as far as answers decide it."""

@@ -112,7 +112,6 @@ def test_a_rate_limit_waits_as_long_as_the_server_asks(serve: Callable[..., Mess
 def test_a_wait_that_is_too_long_fails_the_prompt_for_now(serve: Callable[..., MessagesApi]) -> None:
     api = serve(fault(429, retry_after="3600"))
     [answer], _ = run([prompt("Is it?")])
-    assert answer.may_retry
     assert answer.error == "transient: HTTP 429: no"
     assert len(api.requests) == 1
 
@@ -135,7 +134,6 @@ def test_retries_end_and_do_not_multiply_with_those_of_the_sdk(serve: Callable[.
     [answer], _ = run([prompt("Is it?")], ledger, transient_retries=2)
     assert len(api.requests) == 3
     assert answer.error == "transient: HTTP 529: Overloaded (after 3 requests)"
-    assert answer.may_retry
     assert ledger.entries == {}
 
 
@@ -174,7 +172,6 @@ def test_a_form_that_stays_wrong_is_given_up_and_asked_again_by_a_later_run(
     [answer], _ = run([prompt("Is it?")], ledger, validation_retries=2)
     assert len(api.requests) == 3
     assert answer.error == "invalid: score: Input should be less than or equal to 1 (after 3 requests)"
-    assert answer.may_retry
     [again], _ = run([prompt("Is it?")], ledger)
     assert again.value
 
@@ -183,7 +180,6 @@ def test_a_refusal_is_final_and_is_not_asked_again(serve: Callable[..., Messages
     api, ledger = serve(message([], "refusal")), MemoryLedger()
     [answer], _ = run([prompt("Is it?")], ledger)
     assert answer.error == "refused: the model declined to answer"
-    assert not answer.may_retry
     [again], language = run([prompt("Is it?")], ledger)
     assert again.error == answer.error
     assert again.cached
