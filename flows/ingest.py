@@ -95,9 +95,9 @@ async def ingest(
     tally = IngestTally(run.id, dry_run=dry_run)
     parameters = {"paths": paths, "format": format, "settings": settings.model_dump()}
     with recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects) as run:
-        sources = find_new_sources(run, found)
-        tally.found(sources)
-        for intake in read_intakes(run, sources.new, settings):
+        new = find_new_sources(run, found)
+        tally.found(found, new)
+        for intake in read_intakes(run, new, settings):
             tally.admitted(intake, admit_messages(run, intake, settings, dry_run=dry_run))
             await report_progress("messages read", tally.counts[RunCount.MESSAGES_READ])
         if settings.extract.enabled and not dry_run:

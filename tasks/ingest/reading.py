@@ -38,7 +38,6 @@ _SEGMENT_CHARS = 67_108_864
 _BLOCK_MESSAGES = 4096
 _BLOCK_CHARS = 4_194_304
 _HEAD_CHARS = 32_768
-_SHOWN_LINES = 20
 SCOPE = "global"  # unless a format says which project a message belongs to
 
 
@@ -245,7 +244,7 @@ class _Tally:
         self._path, self._listed, self._lost = path, 0, 0
         self._fresh: list[ReadIssue] = []
         self._counts: dict[Note, int] = {}
-        self._lines: dict[Note, list[int]] = {}
+        self._firsts: dict[Note, int] = {}
         self.first_loss = ""
 
     @property
@@ -262,17 +261,14 @@ class _Tally:
                 return
             note = Note("unreadable", "more like these")
         self._counts[note] = self._counts.get(note, 0) + 1
-        lines = self._lines.setdefault(note, [])
-        if len(lines) < _SHOWN_LINES:
-            lines.append(line)
+        self._firsts.setdefault(note, line)
 
     def take(self, *, is_last: bool = False) -> tuple[ReadIssue, ...]:
         """What was listed since the last call; with the last one, what was counted."""
         issues, self._fresh = self._fresh, []
         if is_last:
             for note, count in self._counts.items():
-                lines = tuple(self._lines[note])
-                issues.append(ReadIssue(self._path, lines[0], note.reason, note.kind, count, lines))
+                issues.append(ReadIssue(self._path, self._firsts[note], note.reason, note.kind, count))
         return tuple(issues)
 
 
@@ -295,15 +291,6 @@ class FoundFiles:
     issues: tuple[ReadIssue, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """What there is to read: new sources, those that were read completely before, and what was passed over."""
-
-    new: tuple[SourceInfo, ...]
-    known: tuple[SourceInfo, ...]
-    issues: tuple[ReadIssue, ...]
-
-
 def look_at(paths: Sequence[str], format: str, settings: IngestSettings) -> FoundFiles:
     """The files of the paths; raises for what is unusable, be it a file or a model, before anything is made.
 
@@ -320,19 +307,18 @@ def look_at(paths: Sequence[str], format: str, settings: IngestSettings) -> Foun
     return FoundFiles(tuple(sources), tuple(issues))
 
 
-def find_new_sources(run: Run, found: FoundFiles) -> Sources:
-    """Tell new files from those whose very bytes were read before, under whatever name."""
+def find_new_sources(run: Run, found: FoundFiles) -> list[SourceInfo]:
+    """The files but those whose very bytes were read completely before, under whatever name."""
     columns = ["content_hash", "format"]
     hashes = [source.content_hash for source in found.sources]
     read = store_of(run).snapshot().by_ids("sources", hashes, columns, key="content_hash", where="state = 'completed'")
     done = {*read.iter_rows()}
     new: list[SourceInfo] = []
-    known: list[SourceInfo] = []
     for source in found.sources:
-        bytes_and_form = (source.content_hash, source.format)
-        (known if bytes_and_form in done else new).append(source)
+        if (bytes_and_form := (source.content_hash, source.format)) not in done:
+            new.append(source)
         done.add(bytes_and_form)
-    return Sources(tuple(new), tuple(known), found.issues)
+    return new
 
 
 def read_intakes(run: Run, sources: Sequence[SourceInfo], settings: IngestSettings) -> Iterator[Intake]:

@@ -46,8 +46,7 @@ STORED = ".lance"  # a folder of a table: a store may lie below what is read
 class ReadIssue:
     """What could not be read as it was: first line (or item of a JSON array; 0: the file), reason, and how often.
 
-    `unreadable` is lost, `adjusted` is kept in another form, `skipped` is left out on purpose;
-    `lines` are the first 20.
+    `unreadable` is lost, `adjusted` is kept in another form, `skipped` is left out on purpose.
     """
 
     path: str
@@ -55,7 +54,6 @@ class ReadIssue:
     reason: str
     kind: Literal["unreadable", "adjusted", "skipped"] = "unreadable"
     count: int = 1
-    lines: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,7 +240,7 @@ def estimate(run: Run, request: BackfillRequest, found: FoundFiles) -> dict[str,
 def _waiting(run: Run, snapshot: Snapshot, found: FoundFiles, request: BackfillRequest) -> pl.DataFrame:
     """COLUMNS of what would be extracted, in order: what is stored, and what files hold, read and filtered."""
     settings, at = request.storing_settings(), pl.col("occurred_at")
-    sources = find_new_sources(run, found).new
+    sources = find_new_sources(run, found)
     states = ["pending", "skipped_injection"] if request.force else ["pending"]
     new = [foresee_messages(run, intake, settings) for intake in read_intakes(run, sources, settings)]
     stored = snapshot.frame("messages", to_extract(snapshot, request.extract), [*COLUMNS])

@@ -16,8 +16,8 @@ from slowwave.lifecycle.pruning_and_eviction import quoted_messages
 from tasks.ingest.admission import Admitted
 from tasks.ingest.application import Applied
 from tasks.ingest.extraction import Extracted
-from tasks.ingest.reading import Intake, Sources
-from tasks.ingest.sources import ReadIssue
+from tasks.ingest.reading import FoundFiles, Intake
+from tasks.ingest.sources import ReadIssue, SourceInfo
 from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, TaskResult, show_summary
 from tasks.runtime.runs import Counts, Run, newest_commit
 
@@ -148,12 +148,12 @@ class IngestTally(Tally):
         """Whether the rows that the run wrote are some hundred at most."""
         return sum(self.counts[what] for what in (RunCount.MESSAGES_STORED, *FACT_COUNTS)) < LITTLE
 
-    def found(self, sources: Sources) -> None:
+    def found(self, files: FoundFiles, new: Sequence[SourceInfo]) -> None:
         """Which sources there are."""
-        self.counts[RunCount.SOURCES] += len(sources.new) + len(sources.known)
-        self.counts[RunCount.SOURCES_KNOWN] += len(sources.known)
-        self.counts[RunCount.FILES_PASSED_OVER] += sum(issue.count for issue in sources.issues)
-        self.issues += [_sentence(issue) for issue in sources.issues]
+        self.counts[RunCount.SOURCES] += len(files.sources)
+        self.counts[RunCount.SOURCES_KNOWN] += len(files.sources) - len(new)
+        self.counts[RunCount.FILES_PASSED_OVER] += sum(issue.count for issue in files.issues)
+        self.issues += [_sentence(issue) for issue in files.issues]
 
     def admitted(self, intake: Intake, admitted: Admitted) -> None:
         """What was read and stored."""
@@ -207,14 +207,10 @@ class IngestTally(Tally):
 
 
 def _sentence(issue: ReadIssue) -> str:
-    lines = (
-        f" (lines {', '.join(map(str, issue.lines))}{', …' if issue.count > len(issue.lines) else ''})"
-        if issue.count > 1 and any(issue.lines)
-        else ""
-    )
-    times = f" {issue.count} times" if issue.count > 1 else ""
-    where = f", line {issue.line}" if issue.line and issue.count == 1 else ""
-    return f"{issue.path}{where}: {issue.reason}{times}{lines}"
+    where = f"line {issue.line}" if issue.line else ""
+    if issue.count > 1:
+        return f"{issue.path}: {issue.reason} {issue.count} times{where and f', first in {where}'}"
+    return f"{issue.path}{where and f', {where}'}: {issue.reason}"
 
 
 WORST = ("completed", "incomplete", "stopped")

@@ -154,7 +154,7 @@ def test_one_damaged_line_does_not_change_how_the_others_are_read(tmp_path: Path
     raw_nul = json.dumps(said(3, "a NUL")).replace("NUL", "\x00").encode()
     batches = read(write(tmp_path / "a.jsonl", b"\r\n".join([good, bad, raw_nul])))
     assert frame(batches)["content"].to_list() == ["Setúbal", "Évora", "a"]
-    assert [issue.lines for issue in issues(batches, "adjusted")] == [(0,), (2, 3)]
+    assert [(issue.line, issue.count) for issue in issues(batches, "adjusted")] == [(0, 1), (2, 2)]
 
 
 def test_a_document_has_its_title_as_speaker_its_path_as_conversation_and_the_time_of_its_file(tmp_path: Path) -> None:
