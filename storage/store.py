@@ -154,18 +154,18 @@ class Store:
         with plain_errors(str(self.db.uri), HEAD):
             return self._row.read()
 
-    def snapshot(self, *, commit: int | None = None, run: str | None = None, at: datetime | None = None) -> Snapshot:
-        """The newest state, or the state after a commit, after a run, or at a time.
+    def snapshot(self, *, commit: int | None = None, at: datetime | None = None) -> Snapshot:
+        """The newest state, or the state after a commit, or at a time.
 
         Raises `StoreMismatch` for the newest one where the namespace was re-embedded since this store was opened.
         """
         head = self.head
         newest = Snapshot(self.db, head.versions, head.sequence, (head.embed_model, head.dims), self._shared)
-        if commit is None and run is None and at is None:
+        if commit is None and at is None:
             self._check_embedding(head)
             self._hide(newest)
             return newest
-        row = self._commit_row(newest, commit, run, at)
+        row = self._commit_row(newest, commit, at)
         versions = {**json.loads(row["versions"]), "commits": head.versions["commits"]}
         return Snapshot(self.db, versions, row["sequence"], (row["embed_model"], row["dims"]))
 
@@ -250,20 +250,16 @@ class Store:
         """All commits, oldest first."""
         return self.snapshot().frame("commits").sort("sequence")
 
-    def _commit_row(
-        self, newest: Snapshot, commit: int | None, run: str | None, at: datetime | None
-    ) -> Mapping[str, Any]:
+    def _commit_row(self, newest: Snapshot, commit: int | None, at: datetime | None) -> Mapping[str, Any]:
         rows = newest.frame("commits").sort("sequence")
         match: pl.Expr = pl.lit(True)
         if commit is not None:
             match &= pl.col("sequence") == commit
-        if run is not None:
-            match &= pl.col("run_id") == run
         if at is not None:
             match &= in_order(rows["at"]) <= at
         found = rows.filter(match)
         if found.is_empty():
-            wanted = f"commit {commit}" if commit is not None else f"run {run}" if run is not None else f"{at}"
+            wanted = f"{at}" if commit is None else f"commit {commit}"
             raise UnknownName("state", wanted, rows["run_id"].unique().to_list())
         return found.row(-1, named=True)
 

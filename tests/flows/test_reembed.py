@@ -212,7 +212,6 @@ def test_there_and_back_again_gives_the_very_vectors_of_the_normal_road(place: P
     assert take_back(place, back, dry_run=True) == take_back(place, back) == (back,)
     assert_same(turned, contents(place))
     assert (recalled(place), embedding(place)) == (now, (half, DIMS))
-    assert opened(place).snapshot(run=back).embed_model == DEFAULT_EMBEDDER
     say_yes(place)  # what waited is written with vectors of the model of now
     (fact,) = rows(place, "facts", "statement LIKE '%Braga%' AND status = 'active'", ["statement", "vector"]).rows()
     np.testing.assert_allclose(fact[1], seat.embed([fact[0]])[0], atol=1e-7)

@@ -193,7 +193,7 @@ class TestLogs:
 
 
 class TestSnapshots:
-    def test_any_state_is_found_by_commit_by_run_and_by_time(self, new_store: NewStore) -> None:
+    def test_any_state_is_found_by_commit_and_by_time(self, new_store: NewStore) -> None:
         store = new_store()
         start = datetime.now(UTC) + timedelta(days=1)  # after the making of the store
         for day in range(3):
@@ -202,15 +202,12 @@ class TestSnapshots:
         first = store.commits().filter(pl.col("run_id") == "r0")["sequence"][0]
         for day in range(3):
             assert numbers(store.snapshot(commit=first + day)) == {"k": day}
-            assert numbers(store.snapshot(run=f"r{day}")) == {"k": day}
             assert numbers(store.snapshot(at=start + timedelta(days=day, hours=1))) == {"k": day}
         assert numbers(store.snapshot(at=start - timedelta(hours=1))) == {}
 
     def test_a_state_that_never_was_is_an_error(self, new_store: NewStore) -> None:
         store = new_store()
         put(store, "ingest-1", 1)
-        with pytest.raises(UnknownName, match="run ingest-2"):
-            store.snapshot(run="ingest-2")
         with pytest.raises(UnknownName, match="commit 99"):
             store.snapshot(commit=99)
         with pytest.raises(UnknownName, match="1999"):
