@@ -230,9 +230,7 @@ def _entities(
         "archived": (rows["status"].fill_null("active") == "archived").cast(pl.Int8).to_list(),
         "degree": rows["degree"].to_list(),
         "summary": rows["summary"].str.slice(0, TEXT).to_list(),
-        "aliases": rows.select(pl.col("aliases").list.set_difference(own).list.sort().list.head(ALIASES))[
-            "aliases"
-        ]
+        "aliases": rows.select(pl.col("aliases").list.set_difference(own).list.sort().list.head(ALIASES))["aliases"]
         .fill_null([])
         .to_list(),
         "community": member_of.to_list(),
