@@ -170,9 +170,7 @@ def learn_noise(tx: Transaction, embedder: str, settings: NoiseSettings) -> None
     if not is_relearning_due(count, learned_at, settings):
         return
     _, noise = _prototypes(embedder, settings)
-    learned = plan_prototypes(_ring(tx, settings), noise, settings, teaching_count=count, learned_at=learned_at)
-    if learned is None:
-        return
+    learned = plan_prototypes(_ring(tx, settings), noise, settings)
     ids = [row_id("np", text) for text in learned.texts]
     rows = pl.DataFrame(
         {"id": ids, "text": learned.texts, "teaching_count": count, "vector": learned.vectors},
@@ -184,8 +182,8 @@ def learn_noise(tx: Transaction, embedder: str, settings: NoiseSettings) -> None
 
 
 def _ring(tx: Transaction, settings: NoiseSettings) -> pl.DataFrame:
-    """The newest refusals that teach, oldest first; the others stay to be looked at, and teach no more."""
+    """The newest refusals that teach, newest first; the others stay to be looked at, and teach no more."""
     timed = tx.frame("refusals", "teaches", ["id", "created_at"]).sort("created_at", maintain_order=True)
-    newest = timed.tail(settings.rejection_capacity).select("id")
-    rows = tx.by_ids("refusals", newest["id"], ["id", "excerpt", "created_at", "gate", "vector"])
+    newest = timed.tail(settings.rejection_capacity).select("id").reverse()
+    rows = tx.by_ids("refusals", newest["id"], ["id", "excerpt", "gate", "vector"])
     return newest.join(rows, on="id", maintain_order="left").rename({"excerpt": "text"})

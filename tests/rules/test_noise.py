@@ -364,8 +364,7 @@ def test_only_what_may_teach_is_learned_and_near_equals_once() -> None:
         ("new", "pre_filter", [1, 0.01, 0]),
         ("default", "pre_filter", [0, 1, 0.01]),
     )
-    learned = plan_prototypes(ring, unit([0, 1, 0]), NoiseSettings(), teaching_count=25, learned_at=0)
-    assert learned is not None
+    learned = plan_prototypes(ring.reverse(), unit([0, 1, 0]), NoiseSettings())
     assert learned.texts == ("new", "judged")
     assert learned.vectors.shape == (2, 3)
 

@@ -106,26 +106,21 @@ class LearnedNoise(NamedTuple):
 
 
 def is_relearning_due(teaching_count: int, learned_at: int, settings: NoiseSettings) -> bool:
-    """Whether `rebuild_every` refusals have come since the last rebuild, or some are gone."""
+    """Whether `rebuild_every` refusals have come since the last rebuild (T17), or some are gone: they must not teach.
+
+    `teaching_count` is the number of teaching refusals, `learned_at` that number at the last rebuild.
+    """
     return not 0 <= teaching_count - learned_at < settings.rebuild_every
 
 
-def plan_prototypes(
-    refusals: pl.DataFrame, defaults: Vectors, settings: NoiseSettings, *, teaching_count: int, learned_at: int
-) -> LearnedNoise | None:
-    """The learned prototypes, rebuilt from the ring of refusals; None while not due.
+def plan_prototypes(ring: pl.DataFrame, defaults: Vectors, settings: NoiseSettings) -> LearnedNoise:
+    """The learned prototypes, rebuilt from the ring of refusals.
 
-    `refusals` has `text`, `created_at`, `gate` and `vector`; `defaults` are the unit rows of the built-in noise, which
-    always stay beside the learned ones (T19). `teaching_count` is the number of teaching refusals, `learned_at` that
-    number at the last rebuild. A rebuild is due after `rebuild_every` more (T17), or if some are gone, because
-    forgotten texts must not teach.
+    The ring, newest first, has `text`, `gate` and `vector`; `defaults` are the unit rows of the built-in noise, which
+    always stay beside the learned ones (T19).
     """
-    if not is_relearning_due(teaching_count, learned_at, settings):
-        return None
-    ring = refusals.with_row_index("row").sort(["created_at", "row"], descending=True).head(settings.rejection_capacity)
-    newest = ring.filter(pl.col("gate").is_in(TEACHING_GATES) & pl.col("vector").is_not_null()).head(
-        settings.max_learned
-    )
+    teaches = pl.col("gate").is_in(TEACHING_GATES) & pl.col("vector").is_not_null()
+    newest = ring.filter(teaches).head(settings.max_learned)
     texts: Sequence[str] = newest["text"].to_list()
     vectors = np.array(newest["vector"].to_list(), dtype=np.float32).reshape(len(texts), defaults.shape[1])
     kept = _distinct(vectors, defaults)

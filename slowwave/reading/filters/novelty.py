@@ -29,7 +29,7 @@ class SurpriseState:
 
 
 class SurprisePlan(NamedTuple):
-    """`decisions`: `surprise`, `extract`, `is_forced` per message in the order given; `states` after them."""
+    """`decisions`: `surprise`, `extract` per message in the order given; `states` after them."""
 
     decisions: pl.DataFrame
     states: Mapping[str, SurpriseState]
@@ -51,22 +51,19 @@ def plan_surprise(
     """The messages to extract; each conversation separately, in order of its ordinals (T47).
 
     `messages` has `conversation_id`, `ordinal` and `names`, in lower case; `vectors` its unit rows. Every message
-    changes the state, extracted or not. After `max_skip_turns` skips in a row the next message is forced. If disabled,
-    all are extracted.
+    changes the state, extracted or not. After `max_skip_turns` skips in a row the next message is forced.
     """
-    if not settings.enabled:
-        return SurprisePlan(_decisions([(None, True, False)] * len(messages)), dict(states))
     after = dict(states)
-    decided: list[tuple[float | None, bool, bool]] = [(None, True, False)] * len(messages)
+    decided: list[tuple[float | None, bool]] = [(None, True)] * len(messages)
     order = messages.with_row_index("row").sort(["conversation_id", "ordinal", "row"])
     for row, conversation, named in order.select("row", "conversation_id", "names").iter_rows():
         state = after.get(conversation, SurpriseState())
         names = tuple(named)
         score = score_surprise(vectors[row], names, state)
-        is_forced = score < settings.threshold and state.consecutive_skips >= settings.max_skip_turns
-        decided[row] = (score, score >= settings.threshold or is_forced, is_forced)
+        decided[row] = (score, score >= settings.threshold or state.consecutive_skips >= settings.max_skip_turns)
         after[conversation] = _moved_on(state, vectors[row], names, skipped=not decided[row][1])
-    return SurprisePlan(_decisions(decided), after)
+    schema = {"surprise": pl.Float64, "extract": pl.Boolean}
+    return SurprisePlan(pl.DataFrame(decided, schema=schema, orient="row"), after)
 
 
 def _moved_on(state: SurpriseState, vector: Vectors, names: tuple[str, ...], *, skipped: bool) -> SurpriseState:
@@ -74,11 +71,6 @@ def _moved_on(state: SurpriseState, vector: Vectors, names: tuple[str, ...], *, 
     return SurpriseState(
         (*state.recent_names, *names)[-RECENT_NAMES:], turns, state.consecutive_skips + 1 if skipped else 0
     )
-
-
-def _decisions(rows: list[tuple[float | None, bool, bool]]) -> pl.DataFrame:
-    schema = {"surprise": pl.Float64, "extract": pl.Boolean, "is_forced": pl.Boolean}
-    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 # Repetitions of recent messages (S4-14); similarity alone is never enough (T29).
