@@ -52,7 +52,7 @@ AUTO = "auto"
 CHANGE = "slowwave init asks who may read"
 LOST = (RunCount.LINES_SKIPPED, RunCount.FILES_PASSED_OVER)
 """Counts of the input that could not be read."""
-COLUMNS = ("window", "messages", "facts", "calls", "usd", "state")
+COLUMNS = ("window", "messages", "calls", "usd", "state", "changed")
 ESTIMATED = ("window", "messages", "calls", "tokens_in", "tokens_out", "usd")
 
 
@@ -249,8 +249,7 @@ def _backfill_lines(summary: dict[str, Any]) -> Iterator[RenderableType | None]:
     yield table(title, *_columns_and_cells(summary["windows"], COLUMNS)) if summary["windows"] else title
     yield call_line(summary["llm"])
     if nightly := summary["night"]:
-        changed = ", ".join(nightly["changed"]) or "nothing changed"
-        yield Whole(f"Night: {nightly['state']}, {changed} ({nightly['run']})")
+        yield Whole(f"Night: {nightly['state']}, {nightly['changed'] or 'nothing changed'} ({nightly['run']})")
     yield from note_lines(summary)
     if summary["runs"]:
         yield undo_line(summary["run"])

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from inference.secrets import without_secrets
 from slowwave.common.errors import RecallFell
-from slowwave.common.run_counts import effects
 from slowwave.common.settings import BackfillSettings, ExtractSettings, FleetSettings, SleepSettings
 from slowwave.reading.ingestion.windows import Period, moment
 from storage.connection import namespaces_like
@@ -30,7 +29,7 @@ from tasks.orchestration.backfilling import (
     windows_left,
 )
 from tasks.orchestration.phases import NightTally, attempt, check_interrupted, close_night
-from tasks.orchestration.tallies import publish_summary
+from tasks.orchestration.tallies import part_row, publish_summary
 from tasks.runtime.engine import flow, task, turn_of
 from tasks.runtime.retrying import ONCE
 from tasks.runtime.run_pages import show_table
@@ -151,28 +150,15 @@ async def spread(
 
     async def ended(name: str) -> dict[str, Any]:
         called = partial(work, namespace=name, **arguments)
+        row = {"namespace": name, "run": "", "state": "failed", "calls": 0, "usd": 0.0, "changed": "", "error": ""}
         try:
-            return _row(name, await loop.run_in_executor(pool, copy_context().run, called))
+            row |= part_row(await loop.run_in_executor(pool, copy_context().run, called))
         except Exception as error:  # of any kind: it is reported, and the others go on
-            problem = without_secrets(f"{type(error).__name__}: {error}")
-            return {**_row(name, {"state": "failed"}), "error": problem}
+            row["error"] = without_secrets(f"{type(error).__name__}: {error}")
+        return row
 
     with ThreadPoolExecutor(width) as pool:
         return await asyncio.gather(*map(ended, names))
-
-
-def _row(namespace: str, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """What was done in a namespace for how much."""
-    llm = summary.get("llm", {})
-    return {
-        "namespace": namespace,
-        "run": summary.get("run", ""),
-        "state": str(summary.get("state", "completed")),
-        "calls": llm.get("calls", 0),
-        "usd": llm.get("usd", 0.0),
-        "changed": ", ".join(effects(summary.get("counts", {}))),
-        "error": "",
-    }
 
 
 def fleet_summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

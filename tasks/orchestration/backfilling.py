@@ -20,7 +20,7 @@ from prompts.rendering import render_extraction
 from prompts.responses import WindowExtraction
 from slowwave.common.errors import RecallFell, UnusableInput
 from slowwave.common.records import KnownFact, Usage
-from slowwave.common.run_counts import RunCount, effects
+from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import BackfillSettings, ExtractSettings, IngestSettings, SpendingLimits
 from slowwave.common.text import as_json
 from slowwave.common.validity import live_sql
@@ -44,9 +44,8 @@ from tasks.ingest.reading import FoundFiles, find_new_sources, read_intakes
 from tasks.runtime.engine import report_progress
 from tasks.runtime.runs import Run, existing_run, new_run, store_of, traceless
 
-from .tallies import WORST, WholeTally
+from .tallies import WORST, WholeTally, part_row
 
-LEARNED = (RunCount.FACTS_LEARNED, RunCount.FACTS_CONFIRMED)
 TAKEN = (RunCount.MESSAGES_EXTRACTED, RunCount.MESSAGES_FAILED)
 Stage = Literal["ingest", "sleep"]
 Work = Callable[..., Awaitable[dict[str, Any]]]
@@ -155,7 +154,7 @@ class BackfillTally(WholeTally):
 
     def child(self, what: str, summary: Mapping[str, Any], *, is_window: bool = False) -> None:
         """What a run did that is a part of this one."""
-        llm, counts = summary["llm"], summary["counts"]
+        counts = summary["counts"]
         self.part(what, summary)
         self.has_written = (
             self.has_written or is_window or what == "sleep" or bool(counts.get(RunCount.MESSAGES_STORED))
@@ -164,20 +163,10 @@ class BackfillTally(WholeTally):
         self.issues += summary["issues"]
         if is_window:
             self.counts[RunCount.WINDOWS] += 1
-            self.windows.append(
-                {
-                    "namespace": self.namespace,
-                    "window": what,
-                    "messages": sum(counts.get(each, 0) for each in TAKEN),
-                    "facts": sum(counts.get(each, 0) for each in LEARNED),
-                    "calls": llm["calls"],
-                    "usd": round(llm["usd"], 6),
-                    "state": summary["state"],
-                    "run": summary["run"],
-                }
-            )
+            messages = sum(counts.get(each, 0) for each in TAKEN)
+            self.windows.append({"window": what, "messages": messages, **part_row(summary)})
         elif what == "sleep":
-            self.night = {"run": summary["run"], "state": summary["state"], "changed": effects(counts)}
+            self.night = part_row(summary)
 
     def fell(self, error: RecallFell) -> None:
         """A phase of the night was taken back because recall fell."""
@@ -224,13 +213,13 @@ def estimate(run: Run, request: BackfillRequest, found: FoundFiles) -> dict[str,
             usage = Usage(calls, 0, tokens, round(tokens * WRITTEN), tokens * (usd_in + WRITTEN * usd_out))
             if request.settings.ingest.consolidate.enabled:
                 usage += _following(calls, RECONCILIATION, usd_in, usd_out)
-            rows.append({"namespace": run.namespace, "window": window.name, **_plain(window.messages, usage)})
+            rows.append({"window": window.name, **_plain(window.messages, usage)})
             total, messages, prompts = total + usage, messages + window.messages, prompts + calls
     counted = {"windows": len(rows), "messages": messages}
     if prompts and "sleep" in request.stages:
         night = _following(prompts, SUMMARIES, usd_in, usd_out)
         total += night
-        rows.append({"namespace": run.namespace, "window": "sleep", **_plain(0, night)})
+        rows.append({"window": "sleep", **_plain(0, night)})
     notes = ["A dry run: nothing was written and no model was asked.", *_notes(rows, prompts, request, total)]
     estimated = _plain(messages, total)
     head = {"run": run.id, "state": "completed", "dry_run": True, "counts": counted, "estimate": estimated}

@@ -10,7 +10,7 @@ from typing import Any
 from inference.language import Language
 from inference.request_batch import Role
 from slowwave.common.records import Usage
-from slowwave.common.run_counts import FACT_COUNTS, RunCount
+from slowwave.common.run_counts import FACT_COUNTS, RunCount, effects
 from slowwave.lifecycle.probes import GateVerdict
 from slowwave.lifecycle.pruning_and_eviction import quoted_messages
 from tasks.ingest.admission import Admitted
@@ -215,6 +215,13 @@ def _sentence(issue: ReadIssue) -> str:
 
 WORST = ("completed", "incomplete", "stopped")
 """States from good to bad: of several, the worst is the state of the whole."""
+
+
+def part_row(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run did that is a part of another one, and for how much."""
+    llm, changed = summary["llm"], ", ".join(effects(summary["counts"]))
+    row = {"run": summary["run"], "state": str(summary["state"]), "calls": llm["calls"], "usd": llm["usd"]}
+    return {**row, "changed": changed}
 
 
 @dataclass
