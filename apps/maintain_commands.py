@@ -58,9 +58,6 @@ def consolidate(
     mode: Annotated[
         str, typer.Option("--mode", help="Facts are compared pairwise, in a cluster, or auto: by their number.")
     ] = "auto",
-    artifacts: Annotated[
-        bool, typer.Option("--artifacts/--no-artifacts", help="Also link versions of documents.")
-    ] = True,
     *,
     model: ModelFlags,
     how: RunFlags,
@@ -77,7 +74,7 @@ def consolidate(
     if mode not in get_args(Mode):
         raise UnusableInput(f"There is no mode {mode!r}.", f"Choose one of {', '.join(get_args(Mode))}.")
     own, since_when = with_flags(place.settings, model).consolidate, parse_moment(since) if since else None
-    parameters = {"since": since_when, "scope": scope, "mode": cast(Mode, mode), "artifacts": artifacts}
+    parameters = {"since": since_when, "scope": scope, "mode": cast(Mode, mode)}
     return _maintained(flow, place, as_json, how, own, ("decided", "facts"), **parameters)
 
 

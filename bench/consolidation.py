@@ -120,10 +120,10 @@ def _repetitions(statement: str, random: Random) -> Iterator[tuple[str, str]]:
 def _consolidated(uri: str) -> Consolidated:
     settings = ConsolidateSettings.model_validate({"llm": {"model": "quotes"}, "artifacts": {"enabled": False}})
     with measured() as first:
-        summary = asyncio.run(consolidate(store=uri, settings=settings, artifacts=False))
+        summary = asyncio.run(consolidate(store=uri, settings=settings))
     peak = peak_memory_mib()
     with measured() as second:
-        again = asyncio.run(consolidate(store=uri, settings=settings, artifacts=False))
+        again = asyncio.run(consolidate(store=uri, settings=settings))
     return Consolidated(first.wall_s, first.cpu_s, peak, summary["counts"], second.wall_s, again["counts"])
 
 

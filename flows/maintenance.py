@@ -48,7 +48,6 @@ async def consolidate(
     since: datetime | None = None,
     scope: str | None = None,
     mode: Mode = "auto",
-    artifacts: bool = True,
     settings: ConsolidateSettings = ConsolidateSettings(),  # noqa: B008 (frozen)
     now: datetime | None = None,
     require_approval: bool = False,
@@ -63,7 +62,6 @@ async def consolidate(
         since: Also look again at what was learned since then; empty for what was never looked at.
         scope: Only this project or artifact; empty for all. Facts of two scopes are never compared.
         mode: auto compares pair by pair up to twenty new facts and in clusters beyond; pairwise and cluster force it.
-        artifacts: Also link versions of documents.
         settings: Who decides, from which likeness, and how much may be spent.
     """
     run = existing_run("consolidate", store, namespace, now, settings.retention)
@@ -81,8 +79,7 @@ async def consolidate(
                     merging, settings, language, since=since, scope=scope, mode=mode, dry_run=dry_run
                 )
                 tally.took(found)
-                if artifacts:
-                    tally.took(link_artifacts(merging, settings, dry_run=dry_run))
+                tally.took(link_artifacts(merging, settings, dry_run=dry_run))
             if not dry_run:
                 tally.counts[RunCount.FLAGS_CLEARED] += clear_stale_flags(run)
                 tally.counts[RunCount.PROFILES_RENEWED] += refresh_profiles(run)

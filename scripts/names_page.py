@@ -57,7 +57,10 @@ COMMANDS: Mapping[str, Sequence[SeedCommand]] = MappingProxyType(
         "x-mem": (
             SeedCommand("consolidate", ("consolidate",), ("consolidate",), note="--mode, --since and --dry-run"),
             SeedCommand(
-                "consolidate-artifacts", ("consolidate",), ("consolidate",), note="--artifacts, which is the default"
+                "consolidate-artifacts",
+                ("consolidate",),
+                ("consolidate",),
+                note="unless [consolidate.artifacts] enabled = false",
             ),
         ),
         "zeph": (
