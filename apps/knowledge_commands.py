@@ -105,7 +105,10 @@ def history(
         return
     narrowed = f" that says {predicate!r}" if predicate else f" of the relation {relation!r}" if relation else ""
     until = f" as of {known_as_of}" if known_as_of else ""
-    way_on = f"`slowwave history {shlex.quote(entity.name)}` shows all versions of its facts."
+    named = shlex.quote(entity.name)
+    way_on = f"`slowwave facts {named}` also shows facts that only name it."
+    if narrowed or until:
+        way_on = f"`slowwave history {named}` shows all versions of its facts."
     yield f"Nothing is known about {entity.name}{narrowed}{until}. {way_on}"
 
 

@@ -193,7 +193,7 @@ def doctor(
 
     --repair first shows the repairs, and asks before it makes them.
     """
-    from storage.doctor import UNREADABLE, examine, look, mend_head
+    from storage.doctor import BY_HAND, UNREADABLE, examine, look, mend_head
     from storage.doctor import repair as mend
     from storage.rows import new_run_id
 
@@ -201,7 +201,7 @@ def doctor(
     run = new_run_id("doctor")
     if repair and not yes:
         check_that_somebody_can_answer("`slowwave doctor`", as_json=as_json)
-        defects = look(place.uri, place.namespace)
+        defects = tuple(each for each in look(place.uri, place.namespace) if each.check not in BY_HAND)
         if repair := bool(defects):
             out.print(table("What would be mended", FOUND, _rows(defects)))
             if any(each.check == UNREADABLE for each in defects):

@@ -383,7 +383,9 @@ class BatchedPrompts(Generic[T]):
             async for listed in self._api.list(limit=100):  # the newest come first
                 if listed.created_at < earliest:
                     break
-                is_as_large = sum(dict(listed.request_counts).values()) == len(batch.keys)
+                counts = listed.request_counts
+                size = counts.processing + counts.succeeded + counts.errored + counts.canceled + counts.expired
+                is_as_large = size == len(batch.keys)
                 if is_as_large and listed.created_at <= latest and listed.id not in known:
                     found.insert(0, listed)
         return found

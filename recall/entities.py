@@ -19,10 +19,11 @@ from slowwave.common.lexicon.labels import canonical_type
 from slowwave.common.settings import RecallSettings
 from slowwave.common.text import normalise_name
 from slowwave.common.types import Entity, FoundEntity, RankedEntity
-from slowwave.common.validity import MAX_CHAIN, STATED, live_sql, stated_at
+from slowwave.common.validity import MAX_CHAIN, live_sql
 from slowwave.facts.aspects import NO_KNOWLEDGE
 from slowwave.graph.graph import is_filed_elsewhere
 from slowwave.graph.name_index import NameIndex, index_names, query_words, with_more
+from storage.changes import FACT_TABLES
 from storage.residents import Condition
 from storage.row_steps import RowStep
 from storage.rows import mentioning, quoted
@@ -50,7 +51,7 @@ def list_entities(
         known = snapshot.frame("entities", columns=["entity_type"])["entity_type"].unique().to_list()
         raise UnknownName("entity type", entity_type, known)
     entities = stored if everything else stored.filter(is_listed())
-    counted = _counted(entities, _known_of(snapshot, now))
+    counted = _counted(snapshot, entities, _fact_counts(snapshot, now))
     top = counted.sort("facts", "last_seen_at", "name", descending=[True, True, False], nulls_last=True).head(limit)
     return len(entities), _with_aliases(snapshot, top)
 
@@ -106,7 +107,7 @@ def exact_row(reading: Reading, text: str) -> dict[str, Any]:
 
 
 def _most_known(snapshot: Reading, now: datetime, ids: list[str]) -> Entity:
-    rows = _counted(snapshot.by_ids("entities", ids), _known_of(snapshot, now, ids))
+    rows = _counted(snapshot, snapshot.by_ids("entities", ids), _fact_counts(snapshot, now, ids), ids)
     best = rows.sort("facts", "id", descending=[True, False]).head(1)
     return _with_aliases(snapshot, best)[0]
 
@@ -165,29 +166,40 @@ def _heirs(snapshot: Reading, ids: list[str]) -> list[str]:
     return sorted(found)
 
 
-def _counted(entities: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """The entities with their number of facts, last seen when something was last stated of them, if that is later."""
-    last = pl.max_horizontal("last_seen_at", "stated_at")
-    return entities.join(known, on="id", how="left").with_columns(pl.col("facts").fill_null(0), last_seen_at=last)
+def with_last_seen(reading: Reading, entities: pl.DataFrame, ids: Sequence[str] | None = None) -> pl.DataFrame:
+    """The rows (id, last_seen_at) of these entities, or all; last seen when last stated of, where that is later.
 
-
-def _known_of(snapshot: Reading, now: datetime, ids: Sequence[str] | None = None) -> pl.DataFrame:
-    """(id, facts, stated_at): the facts that are shown with each of these entities, or with all that have some (T33).
-
-    `stated_at` is when the last of them was stated outside a conversation.
+    A fact that was stated outside any conversation has no episode; no row of the entity is written with it.
     """
-    live, columns = live_sql(now), ["id", "kind", *_SIDES, "mentions", *STATED]
+    where, read = "episode_id IS NULL", ["owner_entity_id", "created_at"]
+    parts = [
+        reading.frame(name, where, read) if ids is None else reading.by_ids(name, ids, read, key=read[0], where=where)
+        for name in FACT_TABLES
+    ]
+    stated = pl.concat(parts).group_by(id="owner_entity_id").agg(stated_at=pl.col("created_at").max())
+    last = pl.max_horizontal("last_seen_at", "stated_at")
+    return entities.join(stated, on="id", how="left", maintain_order="left").with_columns(last_seen_at=last)
+
+
+def _counted(
+    snapshot: Reading, entities: pl.DataFrame, facts: pl.DataFrame, ids: Sequence[str] | None = None
+) -> pl.DataFrame:
+    seen = with_last_seen(snapshot, entities, ids)
+    return seen.join(facts, on="id", how="left").with_columns(pl.col("facts").fill_null(0))
+
+
+def _fact_counts(snapshot: Reading, now: datetime, ids: Sequence[str] | None = None) -> pl.DataFrame:
+    """(id, facts): the facts that are shown with each of these entities, or with all that have some (T33)."""
+    live, columns = live_sql(now), ["id", "kind", *_SIDES, "mentions"]
     if ids is None:
         facts = snapshot.frame("facts", live, columns)
     else:
         parts = [snapshot.by_ids("facts", ids, columns, key=end, where=live) for end in _SIDES]
         facts = pl.concat([*parts, snapshot.frame("facts", f"{mentioning(ids)} AND {live}", columns)]).unique("id")
     known = facts.filter(~pl.col("kind").is_in(NO_KNOWLEDGE).fill_null(False))
-    known = known.with_columns(stated_at=stated_at())
-    sides = [known.filter(~is_filed_elsewhere(pl.col(end))).select("stated_at", fact="id", id=end) for end in _SIDES]
-    sides.append(known.select("stated_at", fact="id", id="mentions").explode("id"))
-    named = pl.concat(sides).drop_nulls("id").unique()
-    return named.group_by("id").agg(facts=pl.len(), stated_at=pl.col("stated_at").max())
+    sides = [known.filter(~is_filed_elsewhere(pl.col(end))).select(fact="id", id=end) for end in _SIDES]
+    sides.append(known.select(fact="id", id="mentions").explode("id"))
+    return pl.concat(sides).drop_nulls("id").unique().group_by("id").agg(facts=pl.len())
 
 
 def _with_aliases(snapshot: Reading, rows: pl.DataFrame) -> list[Entity]:

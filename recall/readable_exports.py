@@ -17,6 +17,8 @@ from slowwave.common.text import in_markdown, readable
 from slowwave.common.validity import live_sql
 from storage.snapshots import Snapshot, batches
 
+from .entities import with_last_seen
+
 # A memory as GraphML: entities are nodes, live relations are edges; opens in Gephi, yEd, networkx, igraph.
 
 
@@ -54,7 +56,8 @@ def write_graph(snapshot: Snapshot, now: datetime, path: Path) -> dict[str, int]
 
 def _nodes(snapshot: Snapshot, now: datetime, counts: Counter[str]) -> Iterator[str]:
     columns = ["id", "name", "entity_type", "first_seen_at", "last_seen_at"]
-    for rows in batches(snapshot, "entities", columns):
+    for part in batches(snapshot, "entities", columns):
+        rows = with_last_seen(snapshot, part, part["id"].to_list())
         about = snapshot.by_ids(
             "facts",
             rows["id"],

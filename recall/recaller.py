@@ -323,14 +323,24 @@ class Recaller:
                 answered += await tables.together(*work)
         return answered
 
+    async def _named(self, tables: Tables, text: str, ends: float | None) -> tuple[tuple[str, float], ...]:
+        """Words of names, with the share of facts about those called so; none where the index takes as long as a walk.
+
+        The index is made on, for the walk and the next question.
+        """
+        shares = asyncio.ensure_future(self.graphs.names.shares_of_facts(tables, text))
+        if ends is not None:
+            await asyncio.wait([shares], timeout=max(ends - time.monotonic(), 0.0))
+        return await shares if ends is None or shares.done() else ()
+
     async def _answer_from(
         self, tables: Tables, question: Question, settings: RecallSettings, only: str | None, deadline: Deadline
     ) -> Answer:
-        if settings.graph != "none":
-            question = replace(question, named=await self.graphs.names.shares_of_facts(tables, question.text))
         wide = replace(question, k=question.ranked)
         walk = asyncio.create_task(walked(tables, self.graphs, wide, settings, deadline.walk_ends))
         try:
+            if settings.graph != "none":
+                question = replace(question, named=await self._named(tables, question.text, deadline.walk_ends))
             searches = (search(tables, each, settings, self._faded, walk) for each in question.wordings)
             found = together(await tables.together(*searches))
             placed = await final_order(tables, question, settings, found, await walk, self._use, self._names)

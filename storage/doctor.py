@@ -389,3 +389,5 @@ CHECKS = (
     DefectKind("contradictory status", find_contradictions, settle),
 )
 """In the order of repair: a mend may leave work for a later one, never for an earlier one."""
+BY_HAND = frozenset(check.name for check in CHECKS if check.mend is None)
+"""What a person mends: nothing tells which of the rows is wrong."""

@@ -347,15 +347,6 @@ def entrenchment_named(rank: str) -> pl.Expr:
     return pl.col(rank).replace_strict(_BY_RANK, default=None, return_dtype=pl.String)
 
 
-STATED = ("patch_batch_id", "created_at")
-STATED_SQL = "patch_batch_id IS NULL"
-
-
-def stated_at() -> pl.Expr:
-    """When a fact was stated outside any conversation, else empty; reads STATED. By it its entity was last seen."""
-    return pl.when(pl.col("patch_batch_id").is_null()).then("created_at").alias("stated_at")
-
-
 KEPT_KINDS = ("structural", "similarity")
 KEPT_RANK = "user_axiom"
 ENDS = ("subject_id", "object_id", "owner_entity_id")

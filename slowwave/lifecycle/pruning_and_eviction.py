@@ -244,7 +244,7 @@ def orphan_decisions(orphans: pl.DataFrame, days: float, now: datetime) -> pl.Da
     """One row for each of these ENTITIES."""
     ages = orphans.select("id", "seen_at").iter_rows()
     seen = {id_: {"unseen_days": _age(at, now), "orphan_days": days} for id_, at in ages}
-    return each_decided("archive", seen, "No fact is about it, and it was not mentioned for a long time.", now)
+    return each_decided("archive", seen, "No fact names it, and it was not mentioned for a long time.", now)
 
 
 def cap_measures(plan: CapPlan, most: int, now: datetime) -> dict[str, dict[str, object]]:

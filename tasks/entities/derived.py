@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from recall.entities import LISTED
+from recall.entities import LISTED, with_last_seen
 from recall.graphs import RELATIONS
 from slowwave.common.settings import LinkSettings
 from slowwave.common.text import digest
@@ -184,7 +184,7 @@ def _look_around(
     reading: Reading, settings: LinkSettings, entities: Sequence[str] | None, clock: Callable[[], float]
 ) -> _Neighbourhood:
     begun = clock()
-    known = reading.frame("entities", LINKABLE, [*LINK_ENDS, "last_seen_at"])
+    known = with_last_seen(reading, reading.frame("entities", LINKABLE, [*LINK_ENDS, "last_seen_at"]))
     wanted = known if entities is None else known.filter(pl.col("id").is_in(list(entities)))
     latest = wanted.sort("last_seen_at", "id", descending=[True, False], nulls_last=True)["id"]
     if latest.is_empty():

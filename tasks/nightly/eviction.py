@@ -13,11 +13,12 @@ from functools import partial
 
 import polars as pl
 
+from recall.entities import with_last_seen
 from recall.proposals import texts_of
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import DecaySettings
-from slowwave.common.validity import ENDS, STATED, STATED_SQL, live_sql, stated_at, time_sql
+from slowwave.common.validity import ENDS, live_sql, time_sql
 from slowwave.facts.revision.conflicts import KIND
 from slowwave.facts.revision.pending_beliefs import crowded_out, eviction_rows
 from slowwave.lifecycle import pruning_and_eviction as eviction
@@ -28,7 +29,6 @@ from slowwave.lifecycle.pruning_and_eviction import (
     plan_cap,
     plan_orphans,
 )
-from storage.changes import FACT_TABLES
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
@@ -142,20 +142,17 @@ def _orphans(reading: Reading, run: Run, settings: DecaySettings) -> pl.DataFram
 def _entities(reading: Reading) -> pl.DataFrame:
     times = ["last_seen_at", "first_seen_at", "created_at"]
     columns = [name for name in eviction.ENTITIES if name != "seen_at"]
-    rows = reading.frame("entities", columns=[*columns, *times])
-    facts = pl.concat([reading.frame(name, STATED_SQL, ["owner_entity_id", *STATED]) for name in FACT_TABLES])
-    stated = facts.group_by(id="owner_entity_id").agg(stated_at=stated_at().max())
-    seen_at = pl.max_horizontal(pl.coalesce(times), "stated_at")
-    return rows.join(stated, on="id", how="left").with_columns(seen_at=seen_at).select(*eviction.ENTITIES)
+    rows = with_last_seen(reading, reading.frame("entities", columns=[*columns, *times]))
+    return rows.with_columns(seen_at=pl.coalesce(times)).select(*eviction.ENTITIES)
 
 
 def _needed_entities(reading: Reading, run: Run) -> pl.Series:
-    """Entities that a fact which holds or may come to hold, or a pending belief, is about."""
+    """Entities that a fact which holds or may come to hold, or a pending belief, is about or names."""
     kinds = "(kind IS NULL OR kind <> 'similarity')"  # likeness is no knowledge (T33)
-    facts = reading.frame("facts", f"{eviction.needed_sql(run.now)} AND {kinds}", ENDS)
+    facts = reading.frame("facts", f"{eviction.needed_sql(run.now)} AND {kinds}", [*ENDS, "mentions"])
     beliefs = reading.frame("pending_beliefs", PENDING, ENDS[:2])
-    parts = [frame[end].rename("id").unique() for frame in (facts, beliefs) for end in frame.columns]
-    return pl.concat(parts).drop_nulls().unique()
+    parts = [frame[end].rename("id").unique() for frame in (facts.drop("mentions"), beliefs) for end in frame.columns]
+    return pl.concat([*parts, facts["mentions"].explode().rename("id")]).drop_nulls().unique()
 
 
 def _archive_entities(tx: Transaction, ids: pl.Series) -> None:

@@ -82,6 +82,7 @@ def _checked(files: Path, manifest: Manifest, name: str) -> int:
     if name not in manifest.counts:
         return 0
     count, needed = 0, ["id", *(column for column, spec in TABLES[name].columns.items() if not spec.nullable)]
+    needed += [HAS_VECTOR] if name in WITH_VECTORS else []
     for rows in _rows(files, manifest, name):
         if lacking := [column for column in needed if rows[column].null_count()]:
             raise UnusableInput(f"A row of table {name} has no {lacking[0]}.", "Export it again.")

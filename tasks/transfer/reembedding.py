@@ -103,8 +103,8 @@ async def reembed_rows(run: Run, vectors: NewVectors) -> Mapping[str, int]:
     store.embedding = (run.embedder, store.snapshot().dims)
     snapshot = await _embed(store, vectors)
     with store.commit(run.id, KIND, run.now) as tx:
+        _check_nothing_waits(tx)
         if tx.is_overtaken(snapshot):
-            _check_nothing_waits(tx)
             for texts in Wording(tx).every():
                 tx.stay()
                 for part in vectors.lacking(texts):

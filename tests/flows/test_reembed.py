@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,6 +16,7 @@ import pytest
 from lancedb.embeddings import TextEmbeddingFunction, get_registry
 from safetensors.numpy import load_file, save_file
 from talk import EXAMPLES, assert_same, contents, learn, overtaken, rows, said, say_yes, written
+from tenacity import wait_none
 
 from flows.oversight import reembed
 from inference.embedding import STATIC_MODELS, open_embedder
@@ -33,6 +33,7 @@ from storage.undo import undo
 from tasks.entities.derived import refresh_profiles
 from tasks.people.observations import observe
 from tasks.people.review import propose
+from tasks.runtime import retrying
 from tasks.runtime.retrying import RETRIES
 from tasks.runtime.runs import existing_run, new_run, store_of
 from tasks.transfer import reembedding
@@ -152,11 +153,28 @@ def own() -> Iterator[str]:
     get_registry()._functions.pop(alias)
 
 
-def test_what_waits_with_vectors_of_the_old_model_is_decided_first(place: Path, half: str) -> None:
+def propose_a_split(place: Path) -> None:
     snapshot, run = opened(place).snapshot(), existing_run("split-propose", str(place), "default")
     devon = exact_row(snapshot, "Devon Clarke")["id"]
     one = observations_of(snapshot, devon, run.now)["id"].to_list()[:1]
     propose(run, devon, SplitSettings(), (SplitPart("Devon Clarke - Music", "person", tuple(one)),))
+
+
+@pytest.mark.parametrize("is_during", [False, True])
+def test_what_waits_with_vectors_of_the_old_model_is_decided_first(
+    place: Path, half: str, monkeypatch: pytest.MonkeyPatch, is_during: bool
+) -> None:
+    embed, first = reembedding.NewVectors.embed, [propose_a_split]
+
+    def proposing(self: reembedding.NewVectors, texts: Mapping[str, str]) -> None:
+        if first:
+            first.pop()(place)
+        embed(self, texts)
+
+    if is_during:
+        monkeypatch.setattr(reembedding.NewVectors, "embed", proposing)
+    else:
+        propose_a_split(place)
     before = contents(place)
     with pytest.raises(Refused, match="wait for a person"):
         turn(place, half)
@@ -271,7 +289,7 @@ def test_no_text_is_embedded_twice_after_errors_that_pass(
     place: Path, own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(RETRIES, raising=False)
-    monkeypatch.setattr(random, "uniform", lambda low, high: 0.0)  # without waits
+    monkeypatch.setattr(retrying, "wait_random", lambda *_: wait_none())
     monkeypatch.setattr(reembedding, "REMOTE_TEXTS", 10)
     texts = turn(place, f"{own}/good", dry_run=True)["counts"]["different texts"]
     answers, refused = iter(["yes", "yes", "429"]), []

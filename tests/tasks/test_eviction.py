@@ -310,8 +310,9 @@ def test_an_entity_of_which_anything_is_known_is_no_orphan(keep: Callable[..., P
     facts = [
         fact("f_1", "e_seen", kind="observation"), fact("f_2", "e_other", object_id="e_object"),
         fact("f_3", "e_other", owner_entity_id="e_owner"), fact("f_4", "e_waits", status="candidate"),
+        fact("f_5", "e_other", mentions=["e_named"]),
     ]  # fmt: skip
-    people = [entity(key) for key in ("e_seen", "e_object", "e_owner", "e_waits", "e_guessed")]
+    people = [entity(key) for key in ("e_seen", "e_object", "e_owner", "e_waits", "e_guessed", "e_named")]
     kept = [
         entity("e_other", 1), entity("e_pinned", pinned=True), entity("e_part", parent_entity_id="e_other"),
         entity("e_whole"), entity("e_bit", 1, parent_entity_id="e_whole"), entity("e_recent", 90),
@@ -356,6 +357,14 @@ def test_an_entity_was_last_seen_when_something_was_last_stated_of_it(tmp_path: 
     assert archive_orphans(a_run(uri), how()) == TaskResult()
     done = archive_orphans(a_run(uri, NOW + timedelta(days=81), "decay-2"), how())
     assert [each.statement for each in done.decisions] == ["Ferry"]
+
+
+def test_what_a_person_approved_was_stated_when_it_was_said(keep: Callable[..., Path]) -> None:
+    said = {"status": "retracted", "created_at": ago(10), "owner_entity_id": "e_ferry", "patch_batch_id": "p"}
+    uri = keep(facts=[fact("f_1", "e_ferry", **said)], entities=[entity("e_ferry")])
+    assert archive_orphans(a_run(uri), how()) == TaskResult()
+    talked = keep(facts=[fact("f_1", "e_ferry", episode_id="ep", **said)], entities=[entity("e_ferry")])
+    assert archive_orphans(a_run(talked), how()).counts[ARCHIVED] == 1
 
 
 @pytest.mark.proof

@@ -115,7 +115,7 @@ def _mem0(drafts: Drafts, place: str, item: Item) -> None:
     else:
         owner = next((name for name in _OWNERS if name_of(item, name)), "")
         subject = name_of(item, owner) if owner else "user"
-        drafts.entity(place, subject, "agent" if owner == "agent_id" else "person", seen_at=changed)
+        drafts.entity(place, subject, "tool" if owner == "agent_id" else "person", seen_at=changed)
         drafts.claim(
             place, subject, None, OBSERVED, statement, key_of(item, "id"),
             valid_from=moment_of(item, "created_at", "updated_at"), stated_at=changed,

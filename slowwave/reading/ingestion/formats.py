@@ -256,8 +256,9 @@ def load_values(text: str) -> Iterator[Loaded]:
             value, start = _LENIENT.raw_decode(text, start)
             yield number, value, None
         except (ValueError, RecursionError):
-            yield number, None, Note("unreadable", "a broken item of the JSON array was left out")
             start = _after_broken(text, start)
+            where = " at the end, where the file may be cut off," if start == len(text) else ""
+            yield number, None, Note("unreadable", f"a broken item of the JSON array{where} was left out")
 
 
 def _next_item(buffer: str, start: int) -> int:
