@@ -65,12 +65,16 @@ class AnswerTooLong(AgentError):
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One agent: its provider name, its program on the PATH, its name for people, and how one logs in to it."""
+    """One agent: its provider name, its program on the PATH, its name for people, and how one logs in to it.
+
+    `login_codes`: the exit codes that mean that nobody is.
+    """
 
     provider: str
     program: str
     label: str
     login: str
+    login_codes: tuple[int, ...] = ()
 
     def command(self, request: Request) -> list[str]:
         """The arguments after the program; files that they name are written to the request's folder."""
@@ -105,11 +109,6 @@ class Agent:
         if _BUSY.search(said):
             return AgentError(f"{self.label}: {said}", 503)
         return NoReply(f"{self.label} gave no answer" + (f" (exit code {code})" if code else "") + f": {said or '-'}")
-
-    @property
-    def login_codes(self) -> frozenset[int]:
-        """Exit codes that mean that nobody is logged in."""
-        return frozenset()
 
 
 class _ClaudeCode(Agent):
@@ -194,10 +193,6 @@ class _GeminiCli(Agent):
         read, written = (sum(int(each.get(name) or 0) for each in tokens) for name in ("prompt", "candidates"))
         return AgentReply(envelope["response"], read, written)
 
-    @property
-    def login_codes(self) -> frozenset[int]:
-        return frozenset({41, 401})
-
 
 _LOGIN = re.compile(
     r"/login|not logged in|log ?in (?:again|first|with)|invalid api key|authenticat|unauthori[sz]ed|\b401\b|auth method"
@@ -229,7 +224,7 @@ AGENTS: Mapping[str, Agent] = {
     for agent in (
         _ClaudeCode("claude-code", "claude", "Claude Code", "run claude, then /login"),
         _Codex("codex", "codex", "Codex", "codex login"),
-        _GeminiCli("gemini-cli", "gemini", "Gemini CLI", "run gemini, then /auth"),
+        _GeminiCli("gemini-cli", "gemini", "Gemini CLI", "run gemini, then /auth", (41, 401)),
     )
 }
 
