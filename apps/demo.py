@@ -16,7 +16,7 @@ from typing import Any
 
 from flows.ingest import ingest
 from flows.maintenance import communities
-from recall.overview import changes, stats
+from recall.overview import stats
 from slowwave.common.errors import UnusableInput
 from slowwave.common.installation import project_folder
 from slowwave.common.lexicon.labels import NOTED, SAID
@@ -79,7 +79,8 @@ def _look(uri: str, summary: dict[str, Any]) -> Shown:
     with OpenMemory.open(uri) as memory:
         found = [*memory.recall_many(QUESTIONS, k=3), memory.recall(OVER_TWO_RELATIONS, k=8, graph="bfs")]
         _, groups = memory.communities(limit=GROUPS)
-        changed = [change for change in changes(memory.snapshot) if change["now"]]
+        newer = [fact for fact in memory.facts(None)[1] if fact.replaces and fact.valid_from]
+        changed = sorted(newer, key=lambda fact: (fact.valid_from, fact.id), reverse=True)[:CHANGES]
         document = {"ingest": summary, "stats": counted, "changes": changed}
         yield {**document, "communities": groups, "recalls": found}
         yield from _lines(memory, summary, counted, changed, groups)
@@ -103,7 +104,7 @@ def _lines(
     memory: OpenMemory,
     summary: dict[str, Any],
     counted: dict[str, Any],
-    changed: list[dict[str, Any]],
+    changed: Sequence[RecalledFact],
     groups: Sequence[Community],
 ) -> Iterator[str]:
     counts, refused = summary["counts"], sum(summary["refused"].values())
@@ -119,13 +120,13 @@ def _lines(
             yield _cut(f"  {since}{fact.statement}")
     if changed:
         yield from _title("What changed, and since when")
-    for change in changed[:CHANGES]:
-        start = f"{change['valid_to']:%Y-%m-%d}  "
+    for fact in changed:
+        start = f"{fact.valid_from:%Y-%m-%d}  "
         yield from textwrap.wrap(
-            change["now"], _width(), initial_indent=start, subsequent_indent=" " * len(start), max_lines=2,
+            fact.statement, _width(), initial_indent=start, subsequent_indent=" " * len(start), max_lines=2,
             placeholder="…",
         )  # fmt: skip
-        yield _cut(f"    before: {change['before']}")
+        yield _cut(f"    before: {fact.replaces[0].statement}")
     if groups:
         yield from _title("What belongs together")
     for group in groups:

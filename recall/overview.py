@@ -22,7 +22,7 @@ from storage.rows import quoted
 from storage.snapshots import Snapshot
 from storage.store import Store
 
-from .facts import ALL, stored
+from .facts import ALL
 from .history import run_named
 
 CLOSED = ("candidate", "rejected", "superseded", "retracted", "archived")
@@ -103,22 +103,6 @@ def _use(snapshot: Snapshot, settings: StewardSettings, min_quality: float) -> d
             "id", "statement", "hit_count", "avg_retrieval_score", "last_retrieved_at", "quality_score"
         ).to_dicts(),
     }
-
-
-def changes(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """What stopped being true: the old statement, the new one where there is one, when, and why; the newest 20.
-
-    `facts` is how many facts were read from the old statement and ended with it.
-    """
-    columns = ["id", "statement", "status_reason", "valid_from", "valid_to", "replaced_by"]
-    over = "valid_to IS NOT NULL OR status = 'retracted'"
-    closed = pl.concat([snapshot.frame(name, over, columns) for name in ALL])
-    replaced_by = closed["replaced_by"].drop_nulls()
-    winners = stored(snapshot, ALL, replaced_by, columns=("id", "statement")).rename({"statement": "now"})
-    both = closed.join(winners, left_on="replaced_by", right_on="id", how="left")
-    distinct = both.group_by("statement", "now", maintain_order=True).agg(pl.all().first(), facts=pl.len())
-    newest = distinct.sort("valid_to", "id", descending=[True, False], nulls_last=True).head(20)
-    return newest.rename({"statement": "before", "status_reason": "reason"}).to_dicts()
 
 
 # Runs in words: the parameters, effects and cost of each, and its commits.

@@ -17,7 +17,7 @@ from stores import entity as an_entity
 from stores import observation
 from talk import START, assert_same, contents, learn, rows, said, written
 
-from recall.overview import changes, stats
+from recall.overview import stats
 from recall.proposals import list_proposals
 from slowwave.common import frames
 from slowwave.common.errors import UndoRefused
@@ -162,7 +162,6 @@ def answers(uri: Path) -> dict[str, Any]:
             told[row["id"]] = memory.why(row["id"]).as_json()
             told[f"{row['id']} chain"] = memory.chain(row["id"], now=LATER).as_json()
             told[row["message_id"]] = memory.why(row["message_id"]).as_json()
-        told["changes"] = changes(memory.snapshot)
     told["stats"] = {key: value for key, value in stats(Store.open(str(uri)), LATER).items() if key != "commits"}
     return told
 
