@@ -214,10 +214,8 @@ async def publish_decided(
     left = [each for each in questions if each.id not in verdicts]
     rows = [(each.title, STATES.get(each.state, each.state), each.outcome) for each in done]
     rows += [(each.title, "waits", "") for each in left]
-    head = ("proposal", "became", "why") if any(why for _, _, why in rows) else ("proposal", "became")
     place = f"--store {run.store} --namespace {run.namespace}"
-    shown = [row[: len(head)] for row in rows]
-    lines = [f"# {plain_text(name)} decided", "", *markdown_table(head, shown)]
+    lines = [f"# {plain_text(name)} decided", "", *markdown_table(("proposal", "became", "why"), rows)]
     lines += [f"Take it back: `slowwave undo {run.id} {place}`."] if done else []
     lines += ["", "No model was asked: 0 calls, 0 dollars."]
     await show_page(lines, *_PAGE)
