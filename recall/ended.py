@@ -14,7 +14,7 @@ from datetime import datetime
 
 import polars as pl
 
-from slowwave.common.validity import MAX_CHAIN, has_ended, successors
+from slowwave.common.validity import MAX_CHAIN, has_ended_sql, of_rows, successors
 from storage.residents import MatchedRows, Row
 from storage.warm import Tables
 
@@ -88,6 +88,6 @@ def near_and_ended(found: pl.DataFrame, question: Question) -> tuple[list[tuple[
     if not question.compares_ended:
         live = found if question.moment.is_past else found.filter(pl.col("status") == "active")
         return live.select("message_id", "cosine").rows(), []
-    is_over = has_ended(question.moment.now).fill_null(False)
+    is_over = of_rows(has_ended_sql(question.moment.now)).fill_null(False)
     live = found.filter(~is_over, pl.col("status") == "active")
     return live.select("message_id", "cosine").rows(), found.filter(is_over)["id"].to_list()

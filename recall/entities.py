@@ -227,12 +227,7 @@ def _with_aliases(snapshot: Reading, rows: pl.DataFrame) -> list[Entity]:
 SEARCH_TABLES = ("entities", "entity_aliases")
 LISTED = "merged_into IS NULL AND (status IS NULL OR status != 'archived')"
 WHOLE = f"{LISTED} AND parent_entity_id IS NULL"
-_WHOLE = Condition(
-    WHOLE,
-    lambda: (
-        pl.col("merged_into").is_null() & pl.col("parent_entity_id").is_null() & pl.col("status").ne_missing("archived")
-    ),
-)
+_WHOLE = Condition(WHOLE)
 _ENTITY, _ALIAS = ("id", "name", "canonical_name", "summary", "parent_entity_id"), ("entity_id", "alias_name")
 _OF_ENTITY = (*_ENTITY, "merged_into", "status")
 

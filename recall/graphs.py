@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from slowwave.common import frames
-from slowwave.common.validity import JUDGED, Moment
+from slowwave.common.validity import JUDGED, Moment, of_rows
 from slowwave.graph.community_detection import places_of
 from slowwave.graph.graph import NAMED_WITH, Graph, Places, build_graph, changed_graph, named_together
 from slowwave.graph.name_index import NO_COMMUNITY
@@ -147,7 +147,7 @@ class Graphs:
         written, ids = facts
         rows = pl.DataFrame([row for row in written if row["object_id"] or row["mentions"]], schema=_NO_FACTS)
         if len(rows):
-            rows = rows.filter(_ties(), pl.col("status") == "active", pl.col("expired_at").is_null())
+            rows = rows.filter(of_rows(TIES), pl.col("status") == "active", pl.col("expired_at").is_null())
         if len(rows) or not land.tied.isdisjoint(ids):
             land = await _with_facts(tables, land, rows, ids, moment.now)
         if land is not None:
@@ -285,18 +285,7 @@ def _past(read: Frames, moment: Moment) -> Frames:
     """The relations of the moment, of those that there ever were."""
     ever = pl.concat([read["facts"], read["facts_archive"]]).unique("id", keep="first")
     ends = ends_of(read["decisions"]) if "decisions" in read else None
-    return {**read, "facts": moment.facts(ever, ends).filter(_ties()), "listed": read["entities"]}
-
-
-def _relates() -> pl.Expr:
-    """`RELATIONS` of rows."""
-    is_between = pl.all_horizontal(pl.col(end).is_not_null() for end in _ENDS)
-    return (pl.col("kind") == "relation") & pl.col("polarity").ne_missing("negated") & is_between
-
-
-def _ties() -> pl.Expr:
-    """`TIES` of rows."""
-    return _relates().fill_null(False) | (pl.col("mentions").list.len() > 0).fill_null(False)
+    return {**read, "facts": moment.facts(ever, ends).filter(of_rows(TIES)), "listed": read["entities"]}
 
 
 def _graph(read: Frames) -> Graph:
@@ -309,7 +298,7 @@ def _relations(read: Frames) -> pl.DataFrame:
     weighed = used.with_columns(weight=evolved_weight(pl.col("link_count"), pl.col("confidence")))
     merged = read["entities"].drop_nulls("merged_into")
     ties = named_together(weighed, dict(merged.select("id", "merged_into").iter_rows()))
-    return pl.concat([weighed.filter(_relates()), ties])
+    return pl.concat([weighed.filter(of_rows(RELATIONS)), ties])
 
 
 def _similar(graph: Graph, links: pl.DataFrame) -> Graph:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.common.lexicon.statement_words import may_tell_when
-from slowwave.common.validity import ENDS, MAX_CHAIN, Moment, has_ended, has_ended_sql, is_kept, time_sql
+from slowwave.common.validity import ENDS, MAX_CHAIN, Moment, has_ended_sql, is_kept, time_sql
 from storage.residents import Condition, MatchedRows
 from storage.rows import quoted
 from storage.warm import Tables, found_in
@@ -70,10 +70,6 @@ class Period:
         """The filter of rows with one of these columns, all times, within the period."""
         return "(" + " OR ".join(f"({self._of(column)})" for column in columns) + ")"
 
-    def expression(self, columns: Sequence[str]) -> pl.Expr:
-        """The same of a frame."""
-        return pl.any_horizontal([self._met(pl.col(column)).fill_null(False) for column in columns])
-
     def _of(self, column: str) -> str:
         parts = [f"{column} IS NOT NULL"]
         if self.months:
@@ -87,20 +83,6 @@ class Period:
         if self.end is not None:
             parts.append(f"{column} < {time_sql(self.end)}")
         return " AND ".join(parts)
-
-    def _met(self, at: pl.Expr) -> pl.Expr:
-        met = at.is_not_null()
-        if self.months:
-            met &= at.dt.month().is_in(self.months)
-        if self.day is not None:
-            first, last = self._days
-            met &= (at.dt.month() != self.months[0]) | (at.dt.day() >= first)
-            met &= (at.dt.month() != self.months[-1]) | (at.dt.day() <= last)
-        if self.start is not None:
-            met &= at >= self.start
-        if self.end is not None:
-            met &= at < self.end
-        return met
 
     def without_words(self, text: str) -> str:
         """A text without the words that name the period: facts of that time rarely repeat them."""
@@ -197,10 +179,8 @@ class Question:
 
     @property
     def condition(self) -> Condition:
-        """`where`, for frames too."""
-        if self.moment.is_past:
-            return Condition(self.where, lambda: self._met(self.moment.may_answer))
-        return Condition(self.where, lambda: self._met(self.moment.may_answer), self._kind, self.moment.now)
+        """`where`, for tables in memory too."""
+        return Condition(self.where) if self.moment.is_past else Condition(self.where, self._kind, self.moment.now)
 
     @property
     def compares_ended(self) -> bool:
@@ -214,35 +194,21 @@ class Question:
             return self.condition
         now = self.moment.now
         where = self._where(f"({self.moment.where}) OR ({has_ended_sql(now)})")
-        return Condition(
-            where, lambda: self._met(self.moment.may_answer | has_ended(now)), f"{self._kind} or ended", now
-        )
+        return Condition(where, f"{self._kind} or ended", now)
 
     @property
     def _kind(self) -> str:
         return f"{self.scope!r} {sorted(self.about or ())} {self.period if self.is_within else ''}"
 
-    def _met(self, met: pl.Expr) -> pl.Expr:
-        if self.scope is not None:
-            met &= pl.col("scope") == self.scope
-        if self.about is not None:
-            about = sorted(self.about)
-            met &= pl.col("subject_id").is_in(about) | pl.col("object_id").is_in(about)
-        if self.period is not None and self.is_within:
-            met &= self.period.expression(FACT_TIMES)
-        return met
-
     @property
     def of_messages(self) -> Condition | None:
         """The condition of messages that may answer; None where all may."""
-        parts, met = [], pl.lit(True)
+        parts = []
         if self.scope is not None:
             parts.append(f"scope = {quoted(self.scope)}")
-            met &= pl.col("scope") == self.scope
         if self.period is not None and self.is_within:
             parts.append(self.period.where(MESSAGE_TIMES))
-            met &= self.period.expression(MESSAGE_TIMES)
-        return Condition(" AND ".join(parts), lambda: met) if parts else None
+        return Condition(" AND ".join(parts)) if parts else None
 
     @property
     def is_narrow(self) -> bool:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.common import frames
+from slowwave.common.validity import of_rows
 
 from .columns import Columns, PlainColumn, WordIndex, word_scores
 from .columns import Row as Row
@@ -51,16 +52,19 @@ class MatchedRows:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The same condition as a filter of LanceDB and, made when it is needed, of a frame.
+    """A condition as a filter of LanceDB, and of a frame.
 
     Where it is about what holds `at` a time, `kind` names it without that time: until the next end of a row, the same
     rows meet it.
     """
 
     sql: str
-    expression: Callable[[], pl.Expr]
     kind: str = ""
     at: datetime | None = None
+
+    def expression(self) -> pl.Expr:
+        """The same of a frame."""
+        return of_rows(self.sql)
 
 
 @dataclass(frozen=True, slots=True)

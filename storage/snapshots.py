@@ -274,7 +274,7 @@ class Reading:
         """Rows of which a column starts with a text, in no particular order."""
         from .residents import Condition
 
-        starts = Condition(f"starts_with({column}, {quoted(text)})", lambda: pl.col(column).str.starts_with(text))
+        starts = Condition(f"starts_with({column}, {quoted(text)})")
         resident = self.resident(name)
         if resident is not None and resident.has((column, *columns)):
             return resident.frame(np.flatnonzero(resident.mask(starts)), columns)

@@ -1,14 +1,16 @@
 """When a fact holds (live now, valid or believed at a time), which status may follow (§6.3), who stands behind it.
 
-Each condition exists twice, as a polars expression and as the SQL text of a store's filter; both say the same.
+A condition is the SQL text of a store's filter, and by `of_rows` the same of a frame; `is_live` alone is written twice.
 `Moment` puts them together for a question about any time.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 import polars as pl
 
@@ -31,23 +33,29 @@ STATUSES: tuple[str, ...] = tuple(TRANSITIONS)
 _WAS_TRUE = ("active", "superseded", "archived")
 
 
+_MOMENT = re.compile(r"\btimestamp '(?=\d)")
+
+
+@lru_cache(32)  # one question asks the same of several parts of a table
+def of_rows(sql: str) -> pl.Expr:
+    """A filter of a store as a condition of frames; where columns are null it may be null."""
+    return pl.sql_expr(_MOMENT.sub("timestamp with time zone '", sql))
+
+
 def is_live(now: datetime) -> pl.Expr:
-    """Active, still believed and still true at `now`."""
+    """Active, still believed and still true at `now`; quicker than `of_rows`, because every statement asks for it."""
     open_ended = pl.col("valid_to").is_null() | (pl.col("valid_to") > frames.moment(now))
     return (pl.col("status") == "active") & pl.col("expired_at").is_null() & open_ended
 
 
 def as_of(t: datetime) -> pl.Expr:
     """True in the world at `t`, also if it ended since; retracted facts never were (S2-36)."""
-    then = frames.moment(t)
-    open_ended = pl.col("valid_to").is_null() | (pl.col("valid_to") > then)
-    return pl.col("status").is_in(_WAS_TRUE) & (pl.col("valid_from") <= then) & open_ended
+    return of_rows(as_of_sql(t))
 
 
 def known_as_of(t: datetime) -> pl.Expr:
     """Believed by the store at `t`: the second time axis. Needs the stamp `created_at`."""
-    then = frames.moment(t)
-    return (pl.col("created_at") <= then) & (pl.col("expired_at").is_null() | (pl.col("expired_at") > then))
+    return of_rows(known_as_of_sql(t))
 
 
 def live_sql(now: datetime) -> str:
@@ -55,14 +63,8 @@ def live_sql(now: datetime) -> str:
     return f"status = 'active' AND expired_at IS NULL AND {_not_over_sql(now)}"
 
 
-def has_ended(now: datetime) -> pl.Expr:
-    """Was true for some time and is over at `now`, whether something took its place or not; never taken back."""
-    was = pl.col("status").is_in(("active", "superseded")) & (pl.col("valid_to") > pl.col("valid_from"))
-    return was & (pl.col("valid_to") <= frames.moment(now))
-
-
 def has_ended_sql(now: datetime) -> str:
-    """`has_ended` as a filter of a store."""
+    """Was true for some time and is over at `now`, whether something took its place or not; never taken back."""
     return f"status IN ('active', 'superseded') AND valid_to > valid_from AND valid_to <= {time_sql(now)}"
 
 
@@ -204,16 +206,6 @@ class Moment:
             return f"{believed} AND {known_as_of_sql(self.known_as_of)}"
         known = f"created_at <= {time_sql(self.known_as_of)}"
         return f"{believed} AND {known} AND valid_from <= {time_sql(self.as_of)}"
-
-    @property
-    def may_answer(self) -> pl.Expr:
-        """`where`, of rows in a frame."""
-        if self.known_as_of is None:
-            return is_live(self.now) if self.as_of is None else as_of(self.as_of)
-        believed = ~pl.col("status").is_in(_NEVER_BELIEVED)
-        if self.as_of is None:
-            return believed & known_as_of(self.known_as_of)
-        return believed & (pl.col("created_at") <= self.known_as_of) & (pl.col("valid_from") <= self.as_of)
 
     def facts(self, rows: pl.DataFrame, ends: pl.DataFrame | None = None) -> pl.DataFrame:
         """Those that answer, as they were then.

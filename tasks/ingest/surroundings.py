@@ -17,7 +17,7 @@ import polars as pl
 from recall.doubts import PENDING
 from slowwave.common import frames
 from slowwave.common.settings import EvaluateSettings, ReviseSettings
-from slowwave.common.validity import MAX_CHAIN, is_live, live_sql, time_sql
+from slowwave.common.validity import MAX_CHAIN, live_sql, time_sql
 from slowwave.facts.revision.application import Surroundings
 from slowwave.facts.revision.candidates import DIRECTIVES
 from slowwave.facts.revision.late_arrivals import REPEATED
@@ -178,14 +178,14 @@ def _neighbours(reading: Reading, candidates: pl.DataFrame, now: datetime) -> li
 
 def _live_in(scope: str | None, sql: str, now: datetime) -> Condition:
     """What is live in a scope."""
-    is_there = pl.col("scope").is_null() if scope is None else pl.col("scope") == scope
-    return Condition(sql, lambda: is_live(now) & is_there, f"live in {scope}", now)
+    return Condition(sql, f"live in {scope}", now)
 
 
 def _worded_the_same(reading: Reading, hashes: pl.Series) -> list[str]:
     """The ids of facts of these very words that hold or held."""
-    ever_active = Condition(_EVER_ACTIVE, lambda: pl.col("status").is_in(["active", "superseded"]))
-    found = (reading.meeting(name, "statement_hash", hashes, ever_active, ["id"])["id"] for name in FACT_TABLES)
+    found = (
+        reading.meeting(name, "statement_hash", hashes, Condition(_EVER_ACTIVE), ["id"])["id"] for name in FACT_TABLES
+    )
     return [id_ for ids in found for id_ in ids]
 
 

@@ -16,7 +16,7 @@ from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import IngestSettings
 from slowwave.common.text import as_json
 from slowwave.common.types import Added, Outcome
-from slowwave.common.validity import is_live, live_sql
+from slowwave.common.validity import live_sql
 from slowwave.facts.deduplication.observations import KINDS, LEAST_OF_ID, MARKS, named_by, screen, similar_observations
 from slowwave.facts.revision.candidates import DIRECTIVES
 from slowwave.facts.revision.repetition import ALIKE
@@ -212,8 +212,7 @@ def _stated(run: Run, reading: Reading, call: _Observed) -> _ObservationPlan:
 def _comparable(now: datetime) -> Condition:
     """Live, or a candidate of a run that was killed or that waits for review; only of the scope that is compared."""
     sql = f"({live_sql(now)} OR status = 'candidate') AND {_KINDS} AND scope = {quoted(SCOPE)}"
-    is_comparable = (is_live(now) | (pl.col("status") == "candidate")) & (pl.col("scope") == SCOPE)
-    return Condition(sql, lambda: is_comparable & pl.col("kind").is_in(KINDS), "comparable", now)
+    return Condition(sql, "comparable", now)
 
 
 def _alike(known: pl.DataFrame, new: pl.DataFrame, dims: int, settings: IngestSettings) -> pl.DataFrame:

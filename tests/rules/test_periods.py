@@ -12,6 +12,7 @@ from stores import fact, remembered
 
 from recall.question import Period
 from slowwave.common.settings import RecallSettings
+from slowwave.common.validity import of_rows
 from slowwave.integrations.python_api import OpenMemory
 
 NOW = datetime(2024, 11, 22, tzinfo=UTC)
@@ -35,7 +36,7 @@ def day(text: str) -> datetime:
 def test_rows_are_of_a_period_by_any_of_their_times(period: Period) -> None:
     times = [None, *(day("2022-09-25") + timedelta(days=n) for n in range(0, 900, 3))]
     frame = pl.DataFrame({"at": times, "never": pl.Series([None] * len(times), dtype=pl.Datetime("us", "UTC"))})
-    met = frame.select(period.expression(["never", "at"])).to_series().to_list()
+    met = frame.select(of_rows(period.where(["never", "at"]))).to_series().to_list()
     assert met == [period.covers(at) for at in times]
     assert any(met)
     assert not all(met)

@@ -37,7 +37,7 @@ SPECS = {
     "fact_evidence": ResidentSpec(("id", "fact_id", "message_id", "occurred_at")),
 }  # fmt: skip
 WORDS = ("violin", "boat", "honey", "orchestra", "harbour")
-LIVE = Condition("status = 'active'", lambda: pl.col("status") == "active")
+LIVE = Condition("status = 'active'")
 
 
 def vectors_of(texts: list[str]) -> np.ndarray:
