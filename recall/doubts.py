@@ -126,39 +126,58 @@ def _doubts(
     )
 
 
-# Pending beliefs: possible relations of entities that no fact relates, never mixed with facts (S2-66, S2-69).
+# Pending beliefs: possible relations of entities that a query names and no fact relates, never mixed with facts (S2-66,
+# S2-69).
 
 
+TABLES = ("pending_beliefs", "entities", "entity_aliases")
+_OPEN = "promoted_at IS NULL AND subject_id IS NOT NULL AND object_id IS NOT NULL"
 _KNOWLEDGE = "kind IN ('relation', 'observation', 'note')"
 
 
-def uncertain(
-    snapshot: Snapshot, entity_a: str, entity_b: str, now: datetime, settings: BeliefSettings, limit: int
-) -> tuple[UncertainFact, ...]:
+def hoped(snapshot: Snapshot, query: str, now: datetime, scope: str | None, limit: int) -> tuple[UncertainFact, ...]:
+    """The most probable pending beliefs between entities that the query names and that no live fact relates."""
+    pending = snapshot.frame("pending_beliefs", _OPEN, ["subject_id", "object_id"])
+    pairs = {(min(pair), max(pair)) for pair in pending.iter_rows()}
+    ids = sorted({end for pair in pairs for end in pair})
+    called = snapshot.by_ids("entities", ids, ["name", "canonical_name", "id"])
+    others = snapshot.by_ids("entity_aliases", ids, ["alias_name", "entity_id"], key="entity_id")
+    names: dict[tuple[str, ...], set[str]] = {}
+    for *parts, entity in (*called.iter_rows(), *others.iter_rows()):
+        for name in parts:
+            names.setdefault(words_of(name or ""), set()).add(entity)
+    names.pop((), None)
+    found = [
+        belief
+        for pair in combinations(sorted(named_in(query, names)), 2)
+        if pair in pairs
+        for belief in _uncertain(snapshot, *pair, now, limit)
+        if scope is None or belief.scope == scope
+    ]
+    return tuple(sorted(found, key=lambda belief: (-belief.probability, belief.id))[:limit])
+
+
+def _uncertain(snapshot: Snapshot, a: str, b: str, now: datetime, limit: int) -> list[UncertainFact]:
     """The likeliest pending beliefs about two entities (ids); none where a live fact relates the two."""
     from slowwave.facts.revision.pending_beliefs import decayed_at
 
-    pair = _between(entity_a, entity_b)
+    one, other = quoted(a), quoted(b)
+    pair = f"(subject_id = {one} AND object_id = {other}) OR (subject_id = {other} AND object_id = {one})"
     if snapshot.count("facts", f"({pair}) AND {_KNOWLEDGE} AND {live_sql(now)}"):
-        return ()
+        return []
     pending = snapshot.frame("pending_beliefs", f"({pair}) AND promoted_at IS NULL")
-    likely = pending.with_columns(probability=decayed_at(now, settings.decay_rate)).sort(
+    likely = pending.with_columns(probability=decayed_at(now, BeliefSettings().decay_rate)).sort(
         "probability", "last_at", "id", descending=[True, True, False]
     )
     rows = likely.head(limit)
     evidence = _evidence(snapshot, rows)
-    return tuple(
+    return [
         UncertainFact(
             row["id"], row["statement"], row["predicate"], row["scope"], row["probability"],
             tuple(evidence.get(row["id"], ())), row["first_at"], row["last_at"],
         )
         for row in rows.iter_rows(named=True)
-    )  # fmt: skip
-
-
-def _between(a: str, b: str) -> str:
-    one, other = quoted(a), quoted(b)
-    return f"(subject_id = {one} AND object_id = {other}) OR (subject_id = {other} AND object_id = {one})"
+    ]  # fmt: skip
 
 
 def _evidence(snapshot: Snapshot, beliefs: pl.DataFrame) -> dict[str, list[Provenance]]:
@@ -178,62 +197,3 @@ def _evidence(snapshot: Snapshot, beliefs: pl.DataFrame) -> dict[str, list[Prove
         )
         found.setdefault(row["belief_id"], []).append(shown)
     return found
-
-
-# What a query may hope for where nothing is known: pending beliefs between entities that it names (S2-69).
-
-
-TABLES = ("pending_beliefs", "entities", "entity_aliases")
-_OPEN = "promoted_at IS NULL AND subject_id IS NOT NULL AND object_id IS NOT NULL"
-Names = Mapping[tuple[str, ...], list[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Hopes:
-    """Pairs of entities about which beliefs are pending, and the names of these entities."""
-
-    pairs: frozenset[tuple[str, str]] = frozenset()
-    names: Names = field(default_factory=dict)
-
-    def named_in(self, query: str) -> list[tuple[str, str]]:
-        """The pairs whose two entities are in the query."""
-        if not self.pairs:
-            return []
-        named = sorted(named_in(query, self.names))
-        return [pair for pair in combinations(named, 2) if pair in self.pairs]
-
-
-async def hopes_of(tables: Tables) -> Hopes:
-    """Those of these tables; without any, nothing more is read."""
-    if tables.versions["pending_beliefs"] <= 1:
-        return Hopes()
-    found = await rows_where(tables, "pending_beliefs", ["subject_id", "object_id"], _OPEN)
-    pairs = frozenset((min(pair), max(pair)) for pair in found.unique().iter_rows())
-    ids = sorted({end for pair in pairs for end in pair})
-    called = await tables.fetch("entities", "id", ids, ["name", "canonical_name", "id"])
-    others = await tables.fetch("entity_aliases", "entity_id", ids, ["alias_name", "entity_id"])
-    names: dict[tuple[str, ...], set[str]] = {}
-    for *parts, entity in (*called.iter_rows(), *others.iter_rows()):
-        for name in parts:
-            names.setdefault(words_of(name or ""), set()).add(entity)
-    names.pop((), None)
-    return Hopes(pairs, {words: sorted(of) for words, of in names.items()})
-
-
-def hoped(
-    snapshot: Snapshot,
-    hopes: Hopes,
-    query: str,
-    now: datetime,
-    scope: str | None,
-    settings: BeliefSettings,
-    limit: int,
-) -> tuple[UncertainFact, ...]:
-    """The most probable pending beliefs between entities that the query names and that no live fact relates."""
-    found = [
-        belief
-        for a, b in hopes.named_in(query)
-        for belief in uncertain(snapshot, a, b, now, settings, limit)
-        if scope is None or belief.scope == scope
-    ]
-    return tuple(sorted(found, key=lambda belief: (-belief.probability, belief.id))[:limit])

@@ -16,7 +16,7 @@ import numpy as np
 from inference.embedding import Embedder, open_embedder
 from slowwave.common.arguments import at_least_one
 from slowwave.common.errors import StoreMismatch, UnusableInput
-from slowwave.common.settings import BeliefSettings, GraphMode, RecallSettings
+from slowwave.common.settings import GraphMode, RecallSettings
 from slowwave.common.types import (
     FoundEntity,
     Passage,
@@ -34,7 +34,7 @@ from storage.store import Store
 from storage.warm import Tables
 
 from .doubts import TABLES as PENDING_TABLES
-from .doubts import Hopes, hoped, hopes_of, pending_pairs
+from .doubts import hoped, pending_pairs
 from .entities import TABLES as ENTITY_TABLES
 from .entities import find_entities, ranked_entities
 from .facts import NameCache, entities_of_last, messages_of
@@ -64,7 +64,7 @@ T = TypeVar("T")
 WORDINGS = 8
 """Other wordings of a question that are searched with it, at most."""
 ONLY = ("facts", "messages")
-Answer = tuple[tuple[RecalledFact, ...], tuple[Passage, ...], Hopes, tuple[Passage, ...]]
+Answer = tuple[tuple[RecalledFact, ...], tuple[UncertainFact, ...], tuple[Passage, ...], tuple[Passage, ...]]
 
 
 class _Reembedded(Exception):
@@ -103,8 +103,7 @@ class Recaller:
             for names in {*self._reads.values(), ENTITY_TABLES}
         }
         self._names, self._faded, self.graphs = NameCache(), Faded(settings.min_quality), Graphs()
-        self._use, self._pending = Kept(USE_TABLES, known_use), Kept(PENDING_TABLES, hopes_of)
-        self._conflicts = Kept(("pair_decisions",), pending_pairs)
+        self._use, self._conflicts = Kept(USE_TABLES, known_use), Kept(("pair_decisions",), pending_pairs)
         self._answered: dict[tuple[str, ...], Tables] = {}
 
     @classmethod
@@ -230,16 +229,12 @@ class Recaller:
         answered = self._answered_by(
             questions, partial(self._answer, settings=settings, only=only, deadline=deadline), deadline
         )
-        perhaps = [
-            self._perhaps(question, hopes, deadline)
-            for question, (_, _, hopes, _) in zip(questions, answered, strict=True)
-        ]
         for question, (facts, *_) in zip(questions, answered, strict=True):
             self.accesses.note(question.text, facts, question.k, question.moment.now)
         took_ms = (time.perf_counter() - started) * 1000 / len(questions)
         recalled = [
             Recollection(question.text, facts, took_ms, uncertain, quoted, outline=outline)
-            for question, (facts, quoted, _, outline), uncertain in zip(questions, answered, perhaps, strict=True)
+            for question, (facts, uncertain, quoted, outline) in zip(questions, answered, strict=True)
         ]
         if self.accesses.is_logged:  # what maintenance asks says nothing about how people are served
             for question, one in zip(questions, recalled, strict=True):
@@ -275,14 +270,13 @@ class Recaller:
             raise UnusableInput(f"There is no way to follow relations called {graph!r}.", f"Use {', '.join(GRAPHS)}.")
         return self.settings.model_copy(update={"graph": graph})
 
-    def _perhaps(self, question: Question, hopes: Hopes, deadline: Deadline) -> tuple[UncertainFact, ...]:
+    async def _perhaps(self, tables: Tables, question: Question) -> tuple[UncertainFact, ...]:
         """What may hold between entities that the query names, where nothing is known of the two (S2-69)."""
-        if question.moment.is_past or not self.settings.uncertain_limit or not hopes.named_in(question.text):
+        most, is_blank = self.settings.uncertain_limit, tables.versions["pending_beliefs"] <= 1
+        if question.moment.is_past or not most or is_blank:
             return ()
-        now, most = question.moment.now, self.settings.uncertain_limit
-        return self._read(
-            lambda: hoped(self.snapshot, hopes, question.text, now, question.scope, BeliefSettings(), most), deadline
-        )
+        now, scope = question.moment.now, question.scope
+        return await asyncio.to_thread(lambda: hoped(self.snapshot, question.text, now, scope, most))
 
     async def _answer(
         self,
@@ -348,14 +342,14 @@ class Recaller:
             walk.cancel()
         if only == "messages":
             placed = replace(placed, order=[])
-        facts, quoted, hopes = await tables.together(
+        facts, quoted, uncertain = await tables.together(
             with_sources(tables, placed, question.moment, self._names, self._conflicts),
             passages(tables, question, found, 0 if only == "facts" else question.k),
-            self._pending.of(tables),
+            self._perhaps(tables, question),
         )
         is_wide = question.over_time and only is None
         outline = await outline_lines(tables, question, found, self._embedder.embed) if is_wide else ()
-        return facts, passages_beside_facts(quoted, facts), hopes, outline
+        return facts, uncertain, passages_beside_facts(quoted, facts), outline
 
 
 def _embedded(questions: Sequence[Question], embedder: Embedder) -> list[Question]:
