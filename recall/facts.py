@@ -15,7 +15,7 @@ from slowwave.common.validity import MAX_CHAIN, Moment, live_sql
 from slowwave.graph.graph import is_filed_elsewhere
 from storage.residents import Row
 from storage.rows import mentioning, quoted
-from storage.snapshots import Snapshot
+from storage.snapshots import Reading, Snapshot
 from storage.warm import Tables
 
 from .doubts import NO_DOUBTS, Doubts, doubts_of
@@ -45,6 +45,8 @@ LEARNED = ("subject_id", "action", "at", "measures")
 HOT = ("facts",)
 ALL = ("facts", "facts_archive")
 _NO_PLACE = RankedFact(None, (), 0.0, 0.0, 0.0)
+Source = tuple[str, Provenance]
+"""A message by the id of its row, and as it is shown."""
 
 
 def facts_about(snapshot: Snapshot, entity: Entity, moment: Moment, everything: bool) -> tuple[RecalledFact, ...]:
@@ -78,7 +80,7 @@ def latest_facts(snapshot: Snapshot, moment: Moment, limit: int | None) -> tuple
 
 
 def stored(
-    snapshot: Snapshot,
+    snapshot: Reading,
     tables: Sequence[str],
     ids: Sequence[str] | pl.Series,
     keys: Sequence[str] = ("id",),
@@ -125,22 +127,18 @@ def shown(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> tuple[Recal
     ends = pl.concat([rows["subject_id"], rows["object_id"]]).drop_nulls()
     names = dict(snapshot.by_ids("entities", ends, ["id", "name"]).iter_rows())
     evidence = snapshot.by_ids("fact_evidence", rows["id"], EVIDENCE, key="fact_id")
-    columns = ["id", "conversation_id", "message_id", "occurred_at"]
-    messages = snapshot.by_ids("messages", evidence["message_id"], columns).rows_by_key("id", named=True, unique=True)
     doubtful = doubts_of(snapshot, rows, moment)
-    return recalled(rows.rows(named=True), names, evidence.rows(named=True), messages, {}, doubtful)
+    return recalled(rows.rows(named=True), names, sources_of(snapshot, evidence), {}, doubtful)
 
 
 def recalled(
     rows: Iterable[Row],
     names: Mapping[str, str],
-    evidence: Iterable[Row],
-    messages: Mapping[str, Row],
+    sources: Mapping[str, Sequence[Source]],
     places: Mapping[str, RankedFact],
     doubts: Doubts = NO_DOUBTS,
 ) -> tuple[RecalledFact, ...]:
     """Facts in the order of the rows; `places` gives score, its parts and the messages to name first, by fact."""
-    sources = _provenance(evidence, messages)
     made = []
     for position, row in enumerate(rows, 1):
         fact = _fact(row, names, sources.get(row["id"], []), places.get(row["id"], _NO_PLACE), position)
@@ -151,7 +149,7 @@ def recalled(
 def _fact(
     row: Mapping[str, Any],
     names: Mapping[str, str],
-    provenance: Sequence[tuple[str, Provenance]],
+    provenance: Sequence[Source],
     place: RankedFact,
     rank: int,
 ) -> RecalledFact:
@@ -181,10 +179,17 @@ def _fact(
     )
 
 
-def _provenance(evidence: Iterable[Row], messages: Mapping[str, Row]) -> dict[str, list[tuple[str, Provenance]]]:
-    """By fact: the row id of each message that says it, with how it is shown; in order of time."""
+def sources_of(snapshot: Reading, evidence: pl.DataFrame) -> dict[str, list[Source]]:
+    """`provenance` of these rows (EVIDENCE)."""
+    columns = ["id", "conversation_id", "message_id", "occurred_at"]
+    messages = snapshot.by_ids("messages", evidence["message_id"], columns).rows_by_key("id", named=True, unique=True)
+    return provenance(evidence.rows(named=True), messages)
+
+
+def provenance(evidence: Iterable[Row], messages: Mapping[str, Row]) -> dict[str, list[Source]]:
+    """By fact: the messages that say it, in order of time."""
     timed = [(row, messages.get(row["message_id"], {})) for row in evidence]
-    found: dict[str, list[tuple[str, Provenance]]] = {}
+    found: dict[str, list[Source]] = {}
     for row, message in sorted(timed, key=_message_time):
         at = row["occurred_at"] or message.get("occurred_at")
         name = message.get("message_id") or row["message_id"]
@@ -200,6 +205,14 @@ def _message_time(pair: tuple[Row, Row]) -> tuple[bool, float, str]:
 
 
 # The names of entities, by id.
+
+
+def texts_of(reading: Reading, ids: Iterable[str]) -> dict[str, str]:
+    """The statements of facts and the names of entities among these ids."""
+    wanted = sorted({*ids})
+    names = reading.by_ids("entities", wanted, ["id", "name"])
+    facts = stored(reading, ALL, wanted, columns=["id", "statement"])
+    return {row: text for row, text in (*names.iter_rows(), *facts.iter_rows()) if text}
 
 
 NAMES_KEPT = 100_000
@@ -300,17 +313,7 @@ def _shown_artifacts(rows: pl.DataFrame, *, with_content: bool) -> tuple[Artifac
 def episodes_of(snapshot: Snapshot, entity_id: str) -> tuple[Episode, ...]:
     """The conversations that are about an entity, newest first."""
     links = snapshot.by_ids("episode_entities", [entity_id], ["episode_id"], key="entity_id")
-    return _episodes(snapshot.by_ids("episodes", links["episode_id"]))
-
-
-def last_episodes(snapshot: Snapshot, count: int) -> tuple[Episode, ...]:
-    """The conversations that ended last, newest first."""
-    rows = snapshot.frame("episodes", columns=["id", "conversation_id", "ended_at"])
-    return _episodes(snapshot.by_ids("episodes", rows.sort("ended_at", "id", descending=True).head(count)["id"]))
-
-
-def _episodes(rows: pl.DataFrame) -> tuple[Episode, ...]:
-    newest = rows.sort("ended_at", "id", descending=True)
+    newest = snapshot.by_ids("episodes", links["episode_id"]).sort("ended_at", "id", descending=True)
     columns = ("id", "conversation_id", "started_at", "ended_at", "messages", "summary")
     return tuple(Episode(*row) for row in newest.select(columns).iter_rows())
 
@@ -335,5 +338,6 @@ def entities_of_last(snapshot: Snapshot, conversations: int) -> frozenset[str]:
     """The entities that the last conversations were about, without traversal. Raises `UnusableInput` below one."""
     if conversations < 1:
         raise UnusableInput(f"The last {conversations} conversations are none.", "Ask for at least one.")
-    ids = [episode.id for episode in last_episodes(snapshot, conversations)]
+    ended = snapshot.frame("episodes", columns=["id", "ended_at"]).sort("ended_at", "id", descending=True)
+    ids = ended.head(conversations)["id"]
     return frozenset(snapshot.by_ids("episode_entities", ids, ["entity_id"], key="episode_id")["entity_id"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,14 +13,14 @@ from slowwave.common.errors import UnknownName
 from slowwave.common.lexicon.labels import canonical_relation
 from slowwave.common.records import REDUNDANT
 from slowwave.common.text import short_id
-from slowwave.common.types import Chain, Decided, Entity, Mention, Pair, Provenance, Story, Version
+from slowwave.common.types import Chain, Decided, Entity, Mention, Provenance, Story, Version
 from slowwave.common.types.stories import MOST, clipped
 from slowwave.common.validity import Moment, as_known, oldest_first
 from storage.rows import quoted
 from storage.snapshots import Snapshot
 from storage.undo import FOR_GOOD
 
-from .facts import ALL, LEARNED, SHOWN, ends_of, shown, speakers_of, stored
+from .facts import ALL, EVIDENCE, LEARNED, SHOWN, ends_of, shown, sources_of, speakers_of, stored, texts_of
 from .groups import summarised_communities
 
 _BELIEVED = "status NOT IN ('candidate', 'rejected') AND (kind IS NULL OR kind NOT IN ('structural', 'similarity'))"
@@ -154,7 +154,6 @@ _TITLES = {
     "proposals": "title",
 }
 _OWN_NAMES = {"messages": "message_id", "episodes": "conversation_id"}
-_PAIR = ("a_id", "b_id", "kind", "outcome", "guard", "decided_by", "cosine", "at")
 _SHORT = re.compile(r"[0-9a-f]{6,16}")
 _SEVERAL = 6  # rows that an error names
 _WHERE_IDS_ARE = "`slowwave facts NAME`, `history NAME` and `runs` show ids; the eight letters there are enough."
@@ -187,7 +186,7 @@ def story_of(snapshot: Snapshot, name: str, now: datetime | None = None) -> Stor
     if kind == "runs":  # what it decided, and what was decided about it: that it was undone, and why
         decisions = tuple(dict.fromkeys([*_decisions(snapshot, [row["id"]], key="run_id"), *decisions]))
     named = {name for each in _first_of_each_kind(decisions) for name in (each.about, *each.beside)}
-    others = [row["similar_to_id"], *(pair.other_id for pair in pairs)] if facts else []
+    others = [row["similar_to_id"], *(pair["other_id"] for pair in pairs)] if facts else []
     return Story(
         id=row["id"],
         kind=kind,
@@ -199,7 +198,7 @@ def story_of(snapshot: Snapshot, name: str, now: datetime | None = None) -> Stor
         absorbed=absorbed,
         pairs=pairs,
         artifacts=_artifacts(snapshot, facts),
-        statements=_statements(snapshot, {*concerned, *named, *filter(None, others)}),
+        statements=texts_of(snapshot, {*concerned, *named, *filter(None, others)}),
         heard=stated,
         speakers=speakers_of(snapshot, [*evidence, *absorbed]),
     )
@@ -289,12 +288,6 @@ def _first_of_each_kind(decisions: Sequence[Decided]) -> list[Decided]:
     return [each for alike in kinds.values() for each in alike[:MOST]]
 
 
-def _statements(snapshot: Snapshot, ids: Collection[str]) -> dict[str, str]:
-    """The statements of facts and the names of entities."""
-    names = snapshot.by_ids("entities", sorted(ids), ["id", "name"]).drop_nulls()
-    return dict(stored(snapshot, ALL, sorted(ids), columns=("id", "statement")).iter_rows()) | dict(names.iter_rows())
-
-
 def _absorbed(fact: str, lineage: Sequence[tuple[str, str, str]]) -> list[str]:
     """The facts whose words it took the place of, through any number of steps."""
     found: set[str] = set()
@@ -305,13 +298,13 @@ def _absorbed(fact: str, lineage: Sequence[tuple[str, str, str]]) -> list[str]:
     return sorted(found)
 
 
-def _pairs(snapshot: Snapshot, facts: list[str]) -> tuple[Pair, ...]:
+def _pairs(snapshot: Snapshot, facts: list[str]) -> tuple[dict[str, Any], ...]:
     """What was decided about the fact beside another one, latest first."""
-    rows = pl.concat([snapshot.by_ids("pair_decisions", facts, _PAIR, key=end) for end in ("a_id", "b_id")])
-    return tuple(
-        Pair(b if a in facts else a, kind or "", outcome or "", guard or "", by or "", cosine, at)
-        for a, b, kind, outcome, guard, by, cosine, at in rows.sort("at", "a_id", "b_id", descending=True).iter_rows()
-    )
+    rows = pl.concat([snapshot.by_ids("pair_decisions", facts, key=end) for end in ("a_id", "b_id")])
+    other = pl.when(pl.col("a_id").is_in(facts)).then("b_id").otherwise("a_id").alias("other_id")
+    words = pl.col("kind", "outcome", "guard", "decided_by").fill_null("")
+    latest = rows.sort("at", "a_id", "b_id", descending=True)
+    return tuple(latest.select(other, words, "cosine", "at").iter_rows(named=True))
 
 
 def _artifacts(snapshot: Snapshot, facts: list[str]) -> tuple[tuple[str, str], ...]:
@@ -323,24 +316,16 @@ def _artifacts(snapshot: Snapshot, facts: list[str]) -> tuple[tuple[str, str], .
 
 
 def _evidence(snapshot: Snapshot, facts: list[str]) -> tuple[Provenance, ...]:
-    rows = snapshot.by_ids("fact_evidence", facts, key="fact_id")
-    columns = ["id", "conversation_id", "message_id"]
-    messages = snapshot.by_ids("messages", rows["message_id"], columns).rename({"message_id": "name"})
-    both = rows.join(messages, left_on="message_id", right_on="id", how="left").sort("occurred_at", "id")
-    shown = both.select(
-        pl.col("conversation_id").fill_null(""), pl.coalesce("name", "message_id"), pl.col("quote").fill_null(""),
-        "occurred_at",
-    )  # fmt: skip
-    return tuple(Provenance(*row) for row in shown.iter_rows())
+    """Who said the facts, in order of time."""
+    evidence = snapshot.by_ids("fact_evidence", facts, EVIDENCE, key="fact_id").with_columns(fact_id=pl.lit(""))
+    return tuple(source for _, source in sources_of(snapshot, evidence).get("", ()))
 
 
 def _own_words(snapshot: Snapshot, fact: Mapping[str, Any]) -> tuple[Provenance, ...]:
     """The message of a fact that was never taken up: its evidence is that of the fact which it repeats, or none."""
-    messages = snapshot.by_ids("messages", [fact["message_id"]] if fact.get("message_id") else [])
-    return tuple(
-        Provenance(m["conversation_id"] or "", m["message_id"] or m["id"], fact["quote"] or "", m["occurred_at"])
-        for m in messages.to_dicts()
-    )
+    rows = [{"fact_id": "", "message_id": fact["message_id"], "quote": fact["quote"]}] if fact.get("message_id") else []
+    evidence = pl.DataFrame(rows, schema=dict.fromkeys(EVIDENCE, pl.String))
+    return tuple(source for _, source in sources_of(snapshot, evidence).get("", ()))
 
 
 def _lineage(snapshot: Snapshot, facts: Sequence[str]) -> list[tuple[str, str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -18,6 +18,8 @@ from slowwave.review.proposals import observations_in
 from storage.changes import SLOT, basis_of, facts_by_id, owners_in
 from storage.rows import quoted
 from storage.snapshots import Reading
+
+from .facts import texts_of
 
 STATES = ("pending", "rejected", "applied", "stale", "replaced")
 _HIDDEN = ("vector", "embed_model", "embed_text_hash", "created_at", "statement_hash", "search_terms", "patch_batch_id")
@@ -226,14 +228,6 @@ def _ids_of(*bases: Mapping[str, Any]) -> set[str]:
     names = {key.rpartition(" ")[2] for basis in bases for key in basis if not key.startswith(SLOT)}
     lists = [value for basis in bases for key, value in basis.items() if key.startswith("filed under ")]
     return names | {row for ids in lists for row in ids or ()}
-
-
-def texts_of(reading: Reading, ids: Iterable[str]) -> dict[str, str]:
-    """The statements of facts and the names of entities among these ids."""
-    wanted = sorted(set(ids))
-    names = dict(reading.by_ids("entities", wanted, ["id", "name"]).iter_rows())
-    facts = {row: fact["statement"] for row, fact in facts_by_id(reading, wanted).items()}
-    return {row: text for row, text in {**names, **facts}.items() if text}
 
 
 def _evidence(reading: Reading, proposal: Proposal) -> tuple[Provenance, ...]:

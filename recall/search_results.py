@@ -19,7 +19,7 @@ from storage.residents import Row
 from storage.warm import Tables
 
 from .doubts import doubts
-from .facts import ALL, EVIDENCE, NameCache, recalled
+from .facts import ALL, EVIDENCE, NameCache, provenance, recalled
 from .loop import Kept
 from .order import (
     WHOLE,
@@ -152,7 +152,7 @@ async def with_sources(
         doubts(tables, rows, conflicts, moment, formers),
     )
     messages = await _messages(tables, messages, {row["message_id"] for row in evidence})
-    return recalled(rows, called, evidence, messages, places, doubtful)
+    return recalled(rows, called, provenance(evidence, messages), places, doubtful)
 
 
 async def _evidence(tables: Tables, rows: Sequence[Row]) -> list[Row]:

@@ -14,7 +14,7 @@ from functools import partial
 import polars as pl
 
 from recall.entities import with_last_seen
-from recall.proposals import texts_of
+from recall.facts import texts_of
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import DecaySettings

@@ -140,7 +140,7 @@ def test_python_and_agents_read_the_same_sentences(place: Path) -> None:
     assert [source.message_id for source in whole.evidence] == [f"m_{NEOVIM}"]
     assert [source.message_id for source in whole.absorbed] == [f"m_{NVIM}"]
     assert {step[2] for step in whole.lineage} == {"consolidated", "temporal_change"}
-    assert [(pair.other_id, pair.outcome) for pair in whole.pairs] == [("f_1a_0e", "pending"), (VIM, "keep_all")]
+    assert [(pair["other_id"], pair["outcome"]) for pair in whole.pairs] == [("f_1a_0e", "pending"), (VIM, "keep_all")]
     assert whole.artifacts == (("a_1", "Team page"),)
     assert whole.text.splitlines()[:3] == ["Marta uses neovim.", f"Id: {NEOVIM}", "Holds since 2026-03-01."]
 

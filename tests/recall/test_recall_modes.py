@@ -14,7 +14,7 @@ from stores import Row, remembered
 from stores import fact as plain_fact
 from talk import NOW
 
-from recall.facts import entities_of_last, episodes_of, last_episodes
+from recall.facts import entities_of_last, episodes_of
 from slowwave.common.errors import UnknownName, UnusableInput
 from slowwave.common.settings import RecallSettings
 from slowwave.integrations.python_api import OpenMemory
@@ -306,7 +306,6 @@ def test_the_episodes_of_an_entity_come_newest_first(new_store: Callable[[], Sto
         tx.upsert("episode_entities", pl.DataFrame({"id": list("abcd"), **pairs}))
     snapshot = store.snapshot()
     assert [episode.conversation_id for episode in episodes_of(snapshot, "ana")] == ["two", "one"]
-    assert [episode.messages for episode in last_episodes(snapshot, 2)] == [3, 2]
     assert entities_of_last(snapshot, 1) == {"ben"}
     assert entities_of_last(snapshot, 2) == {"ben", "ana"}
 

@@ -27,6 +27,5 @@ from .answers import in_one_order as in_one_order
 from .stories import Chain as Chain
 from .stories import Decided as Decided
 from .stories import Ingested as Ingested
-from .stories import Pair as Pair
 from .stories import Story as Story
 from .stories import Version as Version

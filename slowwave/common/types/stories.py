@@ -76,19 +76,6 @@ class Ingested:
     errors: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """The decision about a fact and another one that was compared with it."""
-
-    other_id: str
-    kind: str
-    outcome: str
-    guard: str
-    decided_by: str
-    cosine: float | None
-    at: datetime | None
-
-
 class Decided(NamedTuple):
     """One decision: when, what, by whom and why, in which run, about which row, and the ids of others beside it.
 
@@ -117,8 +104,8 @@ class Story:
 
     Of facts: `evidence` is who said it, `absorbed` who said it in words that it took the place of; `lineage` steps
     (old, new, reason); `statements` the words of the facts that are named by id; `speakers` who speaks in the messages
-    of the evidence, by conversation and message. Of a message: `heard`, the facts that it says, as (id, statement,
-    status, reason).
+    of the evidence, by conversation and message; `pairs` what was decided about it beside an `other_id`. Of a message:
+    `heard`, the facts that it says, as (id, statement, status, reason).
     """
 
     id: str
@@ -129,7 +116,7 @@ class Story:
     lineage: tuple[tuple[str, str, str], ...]
     decisions: tuple[Decided, ...]
     absorbed: tuple[Provenance, ...] = ()
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[Mapping[str, Any], ...] = ()
     artifacts: tuple[tuple[str, str], ...] = ()
     statements: Mapping[str, str] = field(default_factory=dict)
     heard: tuple[tuple[str, str, str, str], ...] = ()
@@ -325,8 +312,8 @@ def _state(story: Story) -> Iterator[Line]:
         elif old == story.id:
             yield Line("", f"{'Merged into' if is_same else 'Replaced by'} {_named(new, words)}: {why}.")
     for pair in story.pairs:
-        if pair.outcome == "pending" and "conflict" in pair.kind:
-            yield Line("", f"Disputed by {_named(pair.other_id, words)}: nothing tells which holds.")
+        if pair["outcome"] == "pending" and "conflict" in pair["kind"]:
+            yield Line("", f"Disputed by {_named(pair['other_id'], words)}: nothing tells which holds.")
     if row.get("pinned"):
         yield Line("", "A person pinned it: it is neither merged nor archived.")
 
