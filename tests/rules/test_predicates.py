@@ -43,8 +43,7 @@ def test_an_unknown_relation_stays_as_it_is_allows_many_objects_and_is_counted()
     assert unmapped(table.iter_rows()) == ["sang_with"]
 
 
-def test_a_file_outranks_the_default_table_and_a_model_does_not() -> None:
-    assert canonical("likes", learned=learned("likes", "enjoys", "n", "file"))["likes"] == ("enjoys", "n", "file")
+def test_the_default_table_outranks_a_model() -> None:
     assert canonical("likes", learned=learned("likes", "enjoys", "n", "llm"))["likes"] == ("prefers", "n", "default")
 
 

@@ -109,7 +109,6 @@ EDGE_TYPES: Mapping[str, str] = {
     **dict.fromkeys(("joined", "moved_to", "replaces", "scheduled_for"), "temporal"),
 }
 """Relation → type of edge; all others are semantic (S2-11)."""
-_RANK = {"file": 0, "default": 1, "llm": 2}
 _COLUMNS = ["alias", "canonical", "cardinality", "source"]
 _FORMS = {"raw": pl.String, "canonical": pl.String, "cardinality": pl.String, "source": pl.String}
 
@@ -137,7 +136,7 @@ def normal_form(raw: str) -> str:
 def canonicalise(raw: pl.Series, learned: pl.DataFrame) -> pl.DataFrame:
     """Distinct relations as (raw, canonical, cardinality, source); unknown ones keep their form, n, source `raw`.
 
-    `learned` holds rows of the `predicates` table; a row from a file outranks the default table, a model's does not.
+    `learned` holds rows of the `predicates` table, which the default table outranks.
     """
     return pl.DataFrame(forms_of(raw, learned), schema=_FORMS, orient="row")
 
@@ -213,12 +212,8 @@ def domain_of(canonical: str) -> str:
 
 
 def _table(learned: pl.DataFrame) -> Mapping[str, tuple[str, str | None, str]]:
-    """(canonical form, cardinality, source) by alias: file over default over model."""
+    """(canonical form, cardinality, source) by alias: the default table goes before what a model said."""
     if learned.is_empty():
         return _TABLE
-    rows = sorted(learned.select(_COLUMNS).iter_rows(), key=lambda row: _RANK.get(row[3], 3))
-    known: dict[str, tuple[str, str | None, str]] = {}
-    for alias, canonical, cardinality, source in rows:
-        if alias not in known and not (alias in _TABLE and _RANK.get(source, 3) > _RANK["default"]):
-            known[alias] = canonical or alias, cardinality, source
-    return {**_TABLE, **known}
+    rows = learned.select(_COLUMNS).iter_rows()
+    return {alias: (canonical or alias, *others) for alias, canonical, *others in rows} | {**_TABLE}
