@@ -286,25 +286,12 @@ class Recaller:
         deadline: Deadline,
         only: str | None = None,
     ) -> list[Answer]:
-        """Answers from the newest state."""
+        """Answers from the newest state, some at a time; their vectors are compared with others in one product."""
         names = self._reads[questions[0].moment.is_past, settings.graph != "none"]
-        newest = await self._warm[names].newest(is_eager=len(questions) >= OFTEN, on_change=deadline.extend)
-        if newest is not self._answered.get(names):
+        tables = await self._warm[names].newest(is_eager=len(questions) >= OFTEN, on_change=deadline.extend)
+        if tables is not self._answered.get(names):
             deadline.extend()
-        check_embedded(newest, questions[0].model)
-        answered = await self._answers_from(questions, settings, only, deadline, newest)
-        self._answered[names] = newest
-        return answered
-
-    async def _answers_from(
-        self,
-        questions: Sequence[Question],
-        settings: RecallSettings,
-        only: str | None,
-        deadline: Deadline,
-        tables: Tables,
-    ) -> list[Answer]:
-        """Some at a time; their vectors are compared with the tables in memory in one product."""
+        check_embedded(tables, questions[0].model)
         answered: list[Answer] = []
         for start in range(0, len(questions), AT_ONCE):
             some = questions[start : start + AT_ONCE]
@@ -315,6 +302,7 @@ class Recaller:
                         foreseen.enter_context(resident.foreseen(vectors))
                 work = (self._answer_from(tables, question, settings, only, deadline) for question in some)
                 answered += await tables.together(*work)
+        self._answered[names] = tables
         return answered
 
     async def _named(self, tables: Tables, text: str, ends: float | None) -> tuple[tuple[str, float], ...]:

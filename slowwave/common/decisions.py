@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 import polars as pl
@@ -54,12 +54,7 @@ def each_decided(
     action: str, measures: Mapping[str, Mapping[str, object]], reason: str, now: datetime, *, decided_by: str = "rule"
 ) -> pl.DataFrame:
     """DECISIONS: one about each of these ids, with its measures, all for one reason."""
-    return decision_frame(rows_of_each(action, measures, reason, now, decided_by=decided_by))
-
-
-def rows_of_each(
-    action: str, measures: Mapping[str, Mapping[str, object]], reason: str, now: datetime, *, decided_by: str = "rule"
-) -> Iterator[Row]:
-    """The rows of `each_decided`."""
-    for id_, seen in measures.items():
-        yield decision(action, id_, [id_], [id_], reason, now, seen, decided_by=decided_by, key=())
+    return decision_frame(
+        decision(action, id_, [id_], [id_], reason, now, seen, decided_by=decided_by, key=())
+        for id_, seen in measures.items()
+    )

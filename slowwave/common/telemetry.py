@@ -22,7 +22,7 @@ Note = Callable[[Mapping[str, Value]], None]
 @contextmanager
 def span(name: str, attributes: Mapping[str, Value] | None = None) -> Iterator[Note]:
     """Measures the time inside; the yielded function adds attributes. Of an error only the kind is kept."""
-    trace = _module("trace", "get_tracer")
+    trace = _tracing()
     if trace is None:
         yield _ignored
         return
@@ -45,7 +45,7 @@ def ended_span(
 
     `is_client`: a request to another server.
     """
-    trace = _module("trace", "get_tracer")
+    trace = _tracing()
     if trace is None:
         return
     end = time.time_ns()
@@ -58,10 +58,10 @@ def ended_span(
     span.end(end)
 
 
-def _module(name: str, needed: str) -> Any:
-    """A module of OpenTelemetry, if this process has it, with all that it is made of."""
-    found = sys.modules.get(f"opentelemetry.{name}")
-    return found if hasattr(found, needed) else None
+def _tracing() -> Any:
+    """The module of OpenTelemetry, if this process has it, with all that it is made of."""
+    found = sys.modules.get("opentelemetry.trace")
+    return found if hasattr(found, "get_tracer") else None
 
 
 def _ignored(_: Mapping[str, Value]) -> None:

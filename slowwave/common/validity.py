@@ -363,8 +363,7 @@ def is_kept(pinned: Collection[str] = ()) -> pl.Expr:
 
     Needs the ends of a fact only where there are pinned entities.
     """
-    kept = pl.col("pinned").fill_null(False) | (pl.col("entrenchment") == KEPT_RANK).fill_null(False)
-    kept |= pl.col("kind").is_in(KEPT_KINDS).fill_null(False)
+    kept = ~of_rows(not_kept_sql())
     for end in ENDS if pinned else ():
         kept |= pl.col(end).is_in(list(pinned)).fill_null(False)
     return kept

@@ -16,7 +16,7 @@ import polars as pl
 
 from slowwave.common import frames
 from slowwave.common.decisions import Row as DecisionRow
-from slowwave.common.decisions import decision, decision_frame, rows_of_each
+from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.records import NameQuestion
 from slowwave.common.settings import ResolveSettings
 from slowwave.common.text import MAX_NAME_BYTES, digest, row_id
@@ -342,8 +342,9 @@ def revivals(entities: pl.DataFrame, now: datetime) -> Iterator[DecisionRow]:
     """One decision for each archived entity among these mentioned ones."""
     if "archived" in {*entities["status"]}:
         back = entities.filter(_comes_back()).select("id", "last_seen_at").iter_rows()
-        measures = {id_: {"last_seen_at": seen} for id_, seen in back}
-        yield from rows_of_each("revive", measures, "It was archived and is mentioned again.", now)
+        why = "It was archived and is mentioned again."
+        for id_, seen in back:
+            yield decision("revive", id_, [id_], [id_], why, now, {"last_seen_at": seen}, key=())
 
 
 def _comes_back() -> pl.Expr:
