@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import io
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from keyword import iskeyword
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -45,16 +47,23 @@ GROUPS: Mapping[str, Sequence[str]] = {
 _MODULES = {name: module for module, names in _COMMANDS.items() for name in names.split()}
 COMMANDS = {name: _MODULES[name] for name in sorted(_MODULES, key=[*GROUPS].__contains__)}
 """Each command with its module, groups last; only the module of the called command is imported."""
+_DECLARATION = re.compile(
+    r'^def (\w+)\((?:(?!^def ).)*?\) -> (?:Shown|None):\n    """(.*?)(?:"""|\n)', re.MULTILINE | re.DOTALL
+)
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
-    """The command line as far as these words need it: one command, or everything."""
+    """The command line as far as these words need it: one command, the list of commands, or everything."""
     name = next((word for word in words if not word.startswith("-")), None)
-    return _app_of([name]) if name in COMMANDS else whole_app()
+    if name is not None and name in COMMANDS:
+        return _app_of([name])
+    if name is None:
+        return _overview()
+    return whole_app()
 
 
 def app_to_complete(environ: Mapping[str, str]) -> typer.Typer:
-    """The command line as far as a shell needs it to complete a line: one command, or everything.
+    """The command line as far as a shell needs it to complete a line: one command, or the list of commands.
 
     The word under the cursor chooses none: `up` can become `upkeep`.
     """
@@ -63,7 +72,7 @@ def app_to_complete(environ: Mapping[str, str]) -> typer.Typer:
     else:
         words = environ.get("COMP_WORDS", "").split("\n")[: int(environ.get("COMP_CWORD") or 0)]
     name = next((word for word in words[1:] if word in COMMANDS), None)
-    return _app_of([name]) if name else whole_app()
+    return _app_of([name]) if name else _overview()
 
 
 @cache
@@ -84,7 +93,7 @@ def _app_of(names: Iterable[str]) -> typer.Typer:
     made = _empty_app()
     for name in names:
         module = import_module(f".{COMMANDS[name]}", __package__)
-        function: Callable[..., Any] = getattr(module, f"{name}_" if iskeyword(name) else name)
+        function: Callable[..., Any] = getattr(module, _function(name))
         if name not in GROUPS:
             made.command(name)(command_of(function))
             continue
@@ -95,6 +104,33 @@ def _app_of(names: Iterable[str]) -> typer.Typer:
             group.command(part)(command_of(getattr(module, f"{name}_{part}")))
         made.add_typer(group, name=name)
     return made
+
+
+def _function(command: str) -> str:
+    """The name of its function."""
+    return f"{command}_" if iskeyword(command) else command
+
+
+def _overview() -> typer.Typer:
+    """The names of all commands with the first sentences of their docstrings, to be listed; none of them does anything.
+
+    The sentences are read from the sources: importing the modules would take a second.
+    """
+    try:
+        sources = {module: Path(__file__).with_name(f"{module}.py").read_text("utf-8") for module in _COMMANDS}
+    except OSError:  # installed without sources
+        return whole_app()
+    sentences = {
+        (module, found[1]): found[2] for module, source in sources.items() for found in _DECLARATION.finditer(source)
+    }
+    made = _empty_app()
+    for name, module in COMMANDS.items():
+        made.command(name, help=sentences[module, _function(name)])(_nothing)
+    return made
+
+
+def _nothing() -> None:
+    """Stands for a command in the list of commands."""
 
 
 def _empty_app() -> typer.Typer:

@@ -26,10 +26,11 @@ from test_why import (
     VIM,
     place,  # noqa: F401 (a fixture)
 )
+from typer.testing import CliRunner
 
 from apps import printing
 from apps.cli import COMMANDS as LISTED_COMMANDS
-from apps.cli import app, app_to_complete
+from apps.cli import app, app_for, app_to_complete
 from slowwave.__main__ import use_few_heaps
 from storage.store import Store
 
@@ -380,6 +381,9 @@ def test_what_else_to_run_is_said_with_the_options_that_find_the_store(
 
 
 def test_the_list_of_commands_is_that_of_all_modules() -> None:
+    whole = CliRunner().invoke(app, ["--help"]).output
+    assert CliRunner().invoke(app_for(["--help"]), ["--help"]).output == whole
+    assert CliRunner().invoke(app_for([]), []).output == CliRunner().invoke(app, []).output
     assert {*typer.main.get_command(app).commands} == {*LISTED_COMMANDS}  # type: ignore[attr-defined]
 
 
