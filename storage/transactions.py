@@ -66,7 +66,6 @@ class Transaction(Reading):
         self._row_changes: dict[str, list[Change] | None] = {}  # of the rows of tables; None: not known row by row
         self._waiting: dict[str, list[pa.Table]] = {}  # few rows to add, of several tables at once
         self._unseen: set[str] = set()  # tables that may be ahead of the head and are looked at when they are used
-        self.rows = 0
 
     @property
     def lease(self) -> Lease:
@@ -153,7 +152,6 @@ class Transaction(Reading):
     def delete(self, name: str, ids: Sequence[str] | pl.Series) -> None:
         """Remove rows by id."""
         distinct = sorted(set(ids))
-        self.rows += len(distinct)
         for where in id_filters(distinct):
             self._write(name, methodcaller("delete", where), [])
         self._note(name, [frozenset(distinct)])
@@ -227,7 +225,6 @@ class Transaction(Reading):
         (fencing).
         """
         if not self._is_looked_up(name, rows):
-            self.rows += rows.num_rows
             self._write(name, lambda table: _upserted(table, rows), [rows])
             return
         if there := self._those_there(name, rows["id"].to_pylist()):
@@ -236,7 +233,6 @@ class Transaction(Reading):
 
     def _add(self, name: str, rows: pa.Table) -> None:
         """Add rows whose keys are new: few of them wait until the table is read, or the transaction ends."""
-        self.rows += rows.num_rows
         if rows.num_rows > FEW:
             self._write(name, methodcaller("add", rows, on_bad_vectors=_on_bad_vectors(rows)), [rows])
             return

@@ -41,9 +41,9 @@ from .candidate_rows import spoken
 
 PROMPT = "summarize_sessions"
 ANSWER_TOKENS = 150
+"""About what one summary takes in an answer."""
 PROMPT_BYTES = 16_384
 """Conversations share a prompt up to here; of a longer one the newest turns are shown, and the earlier summary."""
-"""About what one summary takes in an answer."""
 _PLACE = ["id", "conversation_id", "ordinal", "role", "speaker"]
 _SHOWN = [*_PLACE, "content", "occurred_at"]
 
