@@ -35,7 +35,10 @@ rounded half up, and `scored_at`, None for a stored score that no run has writte
 
 def aspects(reading: Reading, now: datetime, settings: AspectSettings = USUAL) -> Profile:
     """All fourteen aspects, counted from the facts that are live at `now`."""
-    return _profile(scored(reading, now, settings), now)
+    return [
+        {**BY_SLUG[row.pop("slug")].as_json(), **row, "shown": shown(row["score"]), "scored_at": now}
+        for row in scored(reading, now, settings).select("slug", *COUNTED).iter_rows(named=True)
+    ]
 
 
 def stored_aspects(reading: Reading, settings: AspectSettings = USUAL) -> Profile:
@@ -59,14 +62,6 @@ def scored(reading: Reading, now: datetime, settings: AspectSettings = USUAL) ->
     tagged = reading.frame("fact_aspects", columns=["fact_id", "slug"])
     facts = reading.frame("facts", live_sql(now) if len(tagged) else "false", list(TAGGED))
     return score_aspects(facts, tagged, settings)
-
-
-def _profile(rows: pl.DataFrame, at: datetime) -> Profile:
-    """Slug and COUNTED of the fourteen aspects as plain data."""
-    return [
-        {**BY_SLUG[row.pop("slug")].as_json(), **row, "shown": shown(row["score"]), "scored_at": at}
-        for row in rows.select("slug", *COUNTED).iter_rows(named=True)
-    ]
 
 
 # Communities as they are shown: what belongs together, its name, and a summary of it (S2-46 … S2-49). Entities that are

@@ -48,16 +48,6 @@ def is_live(now: datetime) -> pl.Expr:
     return (pl.col("status") == "active") & pl.col("expired_at").is_null() & open_ended
 
 
-def as_of(t: datetime) -> pl.Expr:
-    """True in the world at `t`, also if it ended since; retracted facts never were (S2-36)."""
-    return of_rows(as_of_sql(t))
-
-
-def known_as_of(t: datetime) -> pl.Expr:
-    """Believed by the store at `t`: the second time axis. Needs the stamp `created_at`."""
-    return of_rows(known_as_of_sql(t))
-
-
 def live_sql(now: datetime) -> str:
     """`is_live` as a filter of a store."""
     return f"status = 'active' AND expired_at IS NULL AND {_not_over_sql(now)}"
@@ -69,7 +59,7 @@ def has_ended_sql(now: datetime) -> str:
 
 
 def as_of_sql(t: datetime) -> str:
-    """`as_of` as a filter of a store."""
+    """True in the world at `t`, also if it ended since; retracted facts never were (S2-36)."""
     listed = ", ".join(f"'{status}'" for status in _WAS_TRUE)
     return f"status IN ({listed}) AND valid_from <= {time_sql(t)} AND {_not_over_sql(t)}"
 
@@ -84,7 +74,7 @@ def _not_over_sql(t: datetime) -> str:
 
 
 def known_as_of_sql(t: datetime) -> str:
-    """`known_as_of` as a filter of a store."""
+    """Believed by the store at `t`: the second time axis."""
     moment = time_sql(t)
     return f"created_at <= {moment} AND (expired_at IS NULL OR expired_at > {moment})"
 
@@ -101,7 +91,7 @@ def valid_facts(facts: pl.DataFrame, t: datetime) -> pl.DataFrame:
     open end when another wording absorbs them. Such a wording ends with the one that absorbed it, and was never true if
     that one was retracted. Of facts that replace each other in a circle the live one answers, else the newest id (T35).
     """
-    valid = facts.filter(as_of(t))
+    valid = facts.filter(of_rows(as_of_sql(t)))
     replaced = facts.filter(pl.col("replaced_by").is_not_null())
     steps = dict(replaced.select("id", "replaced_by").iter_rows())
     starts = [start for start in valid["id"] if start in steps]

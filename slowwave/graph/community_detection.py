@@ -144,7 +144,8 @@ def kept_ids(members: pl.DataFrame, stored: pl.DataFrame, there: pl.Series) -> p
     came. Nor do members that are not `there` any more. Of several that fell into one group the one that brought most
     members gives its id, of equals the smallest.
     """
-    before = _refreshed(stored).join(there.rename("id").to_frame(), on="id", how="semi")
+    refreshed = stored.select(id="entity_ids", community_id="id").explode("id").drop_nulls().unique()
+    before = refreshed.join(there.rename("id").to_frame(), on="id", how="semi")
     sizes = before.group_by("community_id").agg(size=pl.len())
     met = before.join(members, on="id").group_by("community_id", "label").agg(shared=pl.len())
     claims = met.join(sizes, on="community_id").filter(2 * pl.col("shared") > pl.col("size"))
@@ -195,11 +196,6 @@ def without_members(stored: pl.DataFrame, gone: Collection[str]) -> tuple[pl.Dat
     )
     is_one = pl.sum_horizontal(pl.col(name).list.len() for name in ("entity_ids", "joined_ids")) < MIN_MEMBERS
     return left.filter(~is_one), left.filter(is_one)["id"]
-
-
-def _refreshed(stored: pl.DataFrame) -> pl.DataFrame:
-    """(id of the entity, community_id) as the last refresh found them."""
-    return stored.select(id="entity_ids", community_id="id").explode("id").drop_nulls().unique()
 
 
 def _groups(members: pl.DataFrame, relations: pl.DataFrame) -> pl.DataFrame:

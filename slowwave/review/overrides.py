@@ -13,7 +13,7 @@ from datetime import datetime
 
 import polars as pl
 
-from slowwave.common.decisions import Row, decision_frame
+from slowwave.common.decisions import decision_frame
 from slowwave.common.settings import ReviseSettings
 from slowwave.common.timestamps import in_utc
 from slowwave.common.validity import rank_of
@@ -24,7 +24,7 @@ from slowwave.facts.revision.application import (
     with_supersessions,
 )
 from slowwave.facts.revision.conflicts import LATE, come_late, replace_fact
-from slowwave.facts.revision.revision_state import Fact, RevisionState, Supersessions
+from slowwave.facts.revision.revision_state import Fact, RevisionState
 from slowwave.facts.revision.supersession import DIRECTIVE, READ, close
 
 from .changes import in_quotes
@@ -100,7 +100,16 @@ def plan_overrides(
         _change(board, each, settings)
     board.close_late()
     done = [each for each in changes if each.loser in board.changes]
-    return OverrideRows(*_rows(board, done, near), tuple(_note_of(board, each, before[each.loser]) for each in done))
+    closings, losers = board.supersessions(), {each.loser for each in done}
+    decided = [
+        {**row, "decided_by": "person"} for row in closings.decisions if row["ids_out"] and row["subject_id"] in losers
+    ]
+    return OverrideRows(
+        changed_facts(with_supersessions(near.facts, closings), near.facts),
+        closings.lineage,
+        decision_frame(decided).unique("id", keep="first", maintain_order=True),
+        tuple(_note_of(board, each, before[each.loser]) for each in done),
+    )
 
 
 def _change(board: RevisionState, each: RefusedChange, settings: ReviseSettings) -> None:
@@ -114,23 +123,6 @@ def _change(board: RevisionState, each: RefusedChange, settings: ReviseSettings)
         come_late(board, loser, winner, settings)
     else:
         replace_fact(board, loser, winner, settings, each.rule)
-
-
-def _rows(
-    board: RevisionState, done: list[RefusedChange], near: Surroundings
-) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """Facts, lineage and decisions of the approved changes."""
-    closings, losers = board.supersessions(), {each.loser for each in done}
-    facts = changed_facts(with_supersessions(near.facts, closings), near.facts)
-    decided = decision_frame(_by_a_person(closings, losers))
-    decisions = decided.unique("id", keep="first", maintain_order=True)
-    return facts, closings.lineage, decisions
-
-
-def _by_a_person(closings: Supersessions, losers: set[str]) -> Iterator[Row]:
-    for row in closings.decisions:
-        if row["ids_out"] and row["subject_id"] in losers:
-            yield {**row, "decided_by": "person"}
 
 
 def _note_of(board: RevisionState, each: RefusedChange, before: Fact) -> ProposalNote:

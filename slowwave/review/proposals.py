@@ -156,11 +156,8 @@ Ask = Mapping[str, Any]
 
 def observations_in(ask: Ask) -> list[str]:
     """The observations that an ask names, in order."""
-    return [fact for group in _groups(ask) for fact in group["observations"]]
-
-
-def _groups(ask: Ask) -> list[Mapping[str, Any]]:
-    return [ask] if "observations" in ask else list(ask.get("splits", ()))
+    groups = [ask] if "observations" in ask else ask.get("splits", ())
+    return [fact for group in groups for fact in group["observations"]]
 
 
 ReviewDecision = Literal["wait", "approve", "reject"]

@@ -125,7 +125,7 @@ def test_a_relation_is_denied_where_its_claim_says_that_it_is_over(is_over: bool
 def verdict(statement: str, said: str | None = None, **more: Any) -> dict[str, Any]:
     memory = Memory()
     plan = memory.judge(memory.candidates([claim(statement, said=said or statement, **more)]), content_gate=0.35)
-    return plan.verdicts.row(0, named=True)
+    return plan.verdicts[0]
 
 
 def test_an_ungrounded_statement_is_less_sure_and_fails_below_the_threshold() -> None:

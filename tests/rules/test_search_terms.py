@@ -100,7 +100,7 @@ def test_a_candidate_with_a_secret_among_its_general_words_is_rejected_and_does_
     found = memory.candidates([claim("Anna uses vim every day.", obj="vim")])
     planted = replace(found, facts=found.facts.with_columns(search_terms=pl.lit(f"craft {secret}")))
     verdict = memory.judge(planted)
-    assert verdict.verdicts["failed"].to_list() == ["secret"]
+    assert [each["failed"] for each in verdict.verdicts] == ["secret"]
     assert secret not in verdict.rejected.write_json()
     assert memory.judge(found).passed.height == 1
 

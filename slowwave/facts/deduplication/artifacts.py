@@ -202,18 +202,14 @@ def _link(rows: Mapping[str, Row], row: Row, kept: Row, pair: Row) -> Row | None
     if pair["relation"] == "version":
         row |= how
         return row
-    chain = _chain(rows, kept["group_id"])
+    versions = (one for one in rows.values() if one["group_id"] == kept["group_id"] and not one["replaced_by"])
+    chain = sorted(versions, key=_age)
     older = [one for one in chain if _age(one) < _age(row)]
     made, source = (row, older[-1]) if older else (chain[0], row)
     if made["derived_from"] is not None:
         return None
     made |= {"derived_from": source["id"], "confidence": pair["confidence"]}
     return made
-
-
-def _chain(rows: Mapping[str, Row], group: str) -> list[Row]:
-    """The versions of a group, oldest first."""
-    return sorted((row for row in rows.values() if row["group_id"] == group and not row["replaced_by"]), key=_age)
 
 
 def _number(rows: Mapping[str, Row]) -> None:

@@ -28,7 +28,7 @@ from slowwave.common.settings import ReviseSettings
 from slowwave.common.validity import entrenchment_rank, is_out_of_order
 
 from .mutual_exclusion import MutualExclusion, is_lasting
-from .repetition import OPTIONS
+from .repetition import OPTIONS, sides_of
 from .revision_state import NAMED, NOTHING, STATED, Doubt, Fact, RevisionState
 
 REASON, LATE = "conflict", "late"
@@ -69,7 +69,8 @@ def _settle(state: RevisionState, exclusion: MutualExclusion, new: Fact, known: 
         winner, loser = loser, winner
     if holds == BOTH:
         _leave_both(state, new, known, settings, _MODEL_DECIDES if settings.strategy == "llm" else _UNCLEAR)
-    elif doubt := _doubt(state, exclusion, winner, loser, later):
+    # what rank forbids is for `replace_fact` to note
+    elif not state.refusal(winner, winner, loser) and (doubt := exclusion.doubt(winner, loser, later)):
         _leave_both(state, new, known, settings, doubt)
     elif loser is new and later is known:
         come_late(state, new, known, settings)
@@ -80,11 +81,6 @@ def _settle(state: RevisionState, exclusion: MutualExclusion, new: Fact, known: 
 def statement_order(fact: Fact) -> tuple[datetime, datetime, str]:
     """Sort key of facts in message order; it does not depend on the order of arrival."""
     return fact["said_at"], fact["valid_from"], fact["id"]
-
-
-def _doubt(state: RevisionState, exclusion: MutualExclusion, winner: Fact, loser: Fact, later: Fact) -> str:
-    """Why both stay; empty if rank forbids the change, which `replace_fact` then notes."""
-    return "" if state.refusal(winner, winner, loser) else exclusion.doubt(winner, loser, later)
 
 
 def _leave_both(state: RevisionState, new: Fact, known: Fact, settings: ReviseSettings, reason: str) -> None:
@@ -176,10 +172,6 @@ REVISION = "belief_revision"
 REINFORCED_JACCARD = 0.85
 SAME_DOMAIN = 0.5
 REVISIONS = {**OPTIONS, "jaccard": pl.Float64()}
-_SIDES = [
-    "id", "kind", "scope", "subject_id", "predicate", "object_id", "object_key", "edge_type", "polarity", "day",
-    "segment", "statement", "entrenchment",
-]  # fmt: skip
 
 
 def find_revisions(
@@ -193,8 +185,7 @@ def find_revisions(
     close = pairs.filter(pl.col("cosine") >= settings.revision_cosine)
     if not settings.belief_revision or close.is_empty():
         return pl.DataFrame(schema=REVISIONS), pl.DataFrame(schema=REVISIONS)
-    live = pl.concat([fresh.select(_SIDES), others.filter("is_live").select(_SIDES)])
-    sides = close.join(fresh.select(_SIDES), on="id").join(live, left_on="target_id", right_on="id", suffix="_b")
+    sides = sides_of(close, fresh, others)
     same = [pl.col(name).eq_missing(pl.col(f"{name}_b")) for name in ("scope", "subject_id", "edge_type", "segment")]
     by_entity = (pl.col("object_id") == pl.col("object_id_b")).fill_null(False)
     by_text = (pl.col("object_key") == pl.col("object_key_b")) & (pl.col("object_key") != "")

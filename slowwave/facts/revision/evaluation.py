@@ -51,26 +51,17 @@ _SENTENCES = {
 }
 _JUDGED = ("id", "subject_id", "object_id", "predicate", "statement", "confidence", "content_score")
 _QUESTION = re.compile(r"[?？][\"'”’)\]]*$")
-VERDICTS = {
-    "id": pl.String(),
-    "confidence": pl.Float64(),
-    "grounding": pl.Float64(),
-    "quality": pl.Float64(),
-    "failed": pl.String(),
-    "passes": pl.Boolean(),
-    "reason": pl.String(),
-}
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPlan:
-    """`verdicts`: VERDICTS, with the grounded confidence.
+    """`verdicts`: of each candidate in their order its grounded confidence, and what it failed at.
 
     `passed`: candidates with that confidence. `rejected`: full rows with their reason. `refusals`: REFUSALS. `batches`:
     PATCH_BATCHES with new states.
     """
 
-    verdicts: pl.DataFrame
+    verdicts: Sequence[Row]
     passed: pl.DataFrame
     rejected: pl.DataFrame
     refusals: pl.DataFrame
@@ -110,7 +101,7 @@ def evaluate(
         clean = (redact_all(rejected[text])[0] for text in (*_OPEN_TEXTS, "quote"))
         rejected = rejected.with_columns(*clean, reasons, status=pl.lit("rejected"))
     return EvaluationPlan(
-        pl.DataFrame(rows, schema=VERDICTS),
+        rows,
         passed,
         rejected,
         _refusals(rejected, refused, settings),
@@ -163,7 +154,7 @@ def _verdicts(
     content_gate: float,
     answered: pl.DataFrame | None,
 ) -> list[Row]:
-    """VERDICTS, in the order of the candidates."""
+    """The verdicts, in the order of the candidates."""
     found = []
     clean = [_is_clean(candidates[text]) for text in _OPEN_TEXTS]
     shares = grounding(candidates, messages, answered)

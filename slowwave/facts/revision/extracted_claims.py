@@ -14,7 +14,7 @@ import polars as pl
 
 from slowwave.common import frames
 from slowwave.common.lexicon.labels import SAID
-from slowwave.common.records import KnownFact, RosterEntry, Turn
+from slowwave.common.records import KnownFact, Turn
 from slowwave.common.text import SYLLABIC, normalise_name, normalise_statement
 from slowwave.common.words import tokens
 from slowwave.entities.mentions import JUDGED
@@ -365,7 +365,8 @@ class _Window:
         return [
             {"scope": self._window.scope, "entity_id": entry.entity_id, "entity": entry.name, "name": name}
             for entry, name in found
-            if entry is not None and self._is_given(name, by=entry.name if _is_owner(entry) else "")
+            if entry is not None
+            and self._is_given(name, by=entry.name if entry.role == "user" or entry.name == UNNAMED else "")
         ]
 
     def _is_given(self, name: str, by: str) -> bool:
@@ -394,10 +395,6 @@ class _Window:
 def _names_of(claim: Mapping[str, Any]) -> list[str]:
     """All names in a claim: subject, object and whom else it mentions."""
     return [name for name in (claim["subject"], claim["object"], *claim.get("mentions", ())) if name]
-
-
-def _is_owner(entry: RosterEntry) -> bool:
-    return entry.role == "user" or entry.name == UNNAMED
 
 
 def _speakers(turns: Sequence[Turn]) -> dict[int, str]:

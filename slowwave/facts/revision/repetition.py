@@ -185,6 +185,17 @@ def _same_words(fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([in_words(part) for part in (stored, inside)])
 
 
+_SIDES = (
+    "id kind scope subject_id predicate object_id object_key edge_type polarity day segment statement entrenchment"
+).split()
+
+
+def sides_of(pairs: pl.DataFrame, fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    """The pairs (id, target_id, …) of candidates with each other and with live facts, and the columns of both sides."""
+    live = pl.concat([fresh.select(_SIDES), others.filter("is_live").select(_SIDES)])
+    return pairs.join(fresh.select(_SIDES), on="id").join(live, left_on="target_id", right_on="id", suffix="_b")
+
+
 def _same_meaning(
     fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame, settings: EvaluateSettings
 ) -> pl.DataFrame:
@@ -192,11 +203,7 @@ def _same_meaning(
     close = pairs.filter(pl.col("cosine") >= settings.reassert_cosine)
     if close.is_empty():
         return pl.DataFrame(schema=OPTIONS)
-    columns = (
-        "id kind scope subject_id predicate object_id object_key polarity day segment statement entrenchment"
-    ).split()
-    live = pl.concat([fresh.select(columns), others.filter("is_live").select(columns)])
-    sides = close.join(fresh.select(columns), on="id").join(live, left_on="target_id", right_on="id", suffix="_b")
+    sides = sides_of(close, fresh, others)
     same = [
         pl.col(name).eq_missing(pl.col(f"{name}_b"))
         for name in ("scope", "subject_id", "polarity", "day", "segment", "kind")
