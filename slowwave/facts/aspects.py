@@ -69,18 +69,10 @@ def _slugs_of(stems: tuple[str, ...]) -> list[str]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Tagging:
-    """Slugs per row after the merge, and the number of model tags that are not in the taxonomy."""
-
-    slugs: pl.Series
-    unknown: int
-
-
-def merge(model_tags: pl.Series, found: pl.Series) -> Tagging:
-    """Union of a model's tags and the classifier's, once each, in taxonomy order; others are counted (S3-15, S3-16)."""
+def merge(model_tags: pl.Series, found: pl.Series) -> tuple[pl.Series, int]:
+    """Union of a model's tags and the classifier's, once each, in taxonomy order; how many others (S3-15, S3-16)."""
     if not model_tags.count():  # what was found is in that order
-        return Tagging(found.cast(frames.TEXTS), 0)
+        return found.cast(frames.TEXTS), 0
     both = pl.DataFrame({"tags": model_tags.cast(frames.TEXTS), "found": found.cast(frames.TEXTS)}).with_row_index(
         "row"
     )
@@ -88,7 +80,7 @@ def merge(model_tags: pl.Series, found: pl.Series) -> Tagging:
     known = tags.join(_ORDER, on="slug")
     merged = known.unique(["row", "slug"]).sort("row", "place").group_by("row", maintain_order=True).agg("slug")
     slugs = both.select("row").join(merged, on="row", how="left", maintain_order="left")["slug"]
-    return Tagging(slugs.fill_null(pl.Series([[]], dtype=frames.TEXTS)), tags.height - known.height)
+    return slugs.fill_null(pl.Series([[]], dtype=frames.TEXTS)), tags.height - known.height
 
 
 def aspect_rows(facts: pl.DataFrame) -> pl.DataFrame:

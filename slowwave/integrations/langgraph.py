@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from slowwave.common.errors import Refused, UnusableInput
 from slowwave.integrations.python_api import OpenMemory
 
-from .shared import checked_memory, library, read_or, recalled
+from .shared import checked_memory, read_or, recalled
 
-with library("langgraph", "langgraph"):
+try:
     from langgraph.store.base import (
         BaseStore,
         GetOp,
@@ -33,6 +33,9 @@ with library("langgraph", "langgraph"):
         validate_op_namespace,
     )
     from langgraph.store.memory import InMemoryStore
+except ModuleNotFoundError as error:
+    how = "Install what this module needs: pip install 'slowwave[langgraph]'"
+    raise ModuleNotFoundError(f"{error.msg}. {how}", name=error.name) from error
 
 if TYPE_CHECKING:
     from storage.snapshots import Snapshot

@@ -1,10 +1,9 @@
-"""What the integrations share: the library and the memory they need, reads of what is not there yet, and new turns."""
+"""What the integrations share: the memory they need, reads of what is not there yet, and new turns."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -14,18 +13,6 @@ from slowwave.integrations.python_api import OpenMemory
 
 T = TypeVar("T")
 _warned: set[str] = set()
-
-
-@contextmanager
-def library(extra: str, name: str) -> Iterator[None]:
-    """Imports inside need the library of this extra; where its module is missing, the error names the extra."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != name:
-            raise
-        command = f"pip install 'slowwave[{extra}]'"
-        raise ModuleNotFoundError(f"{error.msg}. Install what this module needs: {command}", name=error.name) from error
 
 
 def checked_memory(memory: object) -> OpenMemory:

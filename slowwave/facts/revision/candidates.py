@@ -135,8 +135,8 @@ def build_candidates(
     rows = [_fact(row, canonical.get(row["relation"]), now) for row in linked]
     _put_into_batches(rows, origin)
     facts = pl.DataFrame(rows, schema=_ROWS)
-    tagging = aspects.merge(facts["aspects"], aspects.classify(facts))
-    facts = facts.with_columns(quotes(facts), tagging.slugs.alias("aspect_slugs"), terms_of(facts, names, aliases))
+    slugs, unknown_slugs = aspects.merge(facts["aspects"], aspects.classify(facts))
+    facts = facts.with_columns(quotes(facts), slugs.alias("aspect_slugs"), terms_of(facts, names, aliases))
     first: dict[str, Row] = {}
     for row in rows:
         first.setdefault(row["id"], row)
@@ -150,7 +150,7 @@ def build_candidates(
         "no_message": len(limited) - len(placed),
         "no_subject": len(placed) - len(linked),
         "repeated": len(rows) - len(kept),
-        "unknown_aspects": tagging.unknown,
+        "unknown_aspects": unknown_slugs,
         "impossible_dates": sum(row["impossible"] is not None for row in rows),
     }
     between = {row["relation"] for row in linked if row["kind"] != "observation"}
