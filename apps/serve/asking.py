@@ -17,7 +17,7 @@ from recall.overview import costs_by_day, list_runs, stats
 from slowwave.common.errors import SlowwaveError, TookTooLong, UnknownName, UnusableInput
 from slowwave.common.types import NOTHING_KNOWN, Entity, RecalledFact, Reply
 from slowwave.common.types.stories import sections_of
-from slowwave.common.validity import Moment, live_sql
+from slowwave.common.validity import Moment
 from storage.rows import quoted
 
 from .access import Values, text
@@ -33,9 +33,10 @@ FACTS = 12
 def ask(site: Site, request: Request, values: Values) -> Response:
     """A question in `q`, perhaps `as_of` the end of a day: sources, and by POST also the answer of a model."""
     question, day = text(values, "q"), text(values, "as_of")
-    shared: dict[str, Any] = {"question": question, "day": day, "has_model": has_model(site), "counts": counts(site)}
+    shared: dict[str, Any] = {"question": question, "day": day, "has_model": has_model(site)}
     if not question:
-        return site.page(request, "ask.html", answer=None, problem=None, speakers={}, **shared)
+        known = stats(site.place.store(), datetime.now(UTC))
+        return site.page(request, "ask.html", answer=None, problem=None, speakers={}, stats=known, **shared)
     as_of = end_of_day(day) if day else None
     answer, problem, warning = None, None, ""
     if request.method == "POST":
@@ -67,16 +68,6 @@ def has_model(site: Site) -> bool:
         return choose(llm.answer_model or llm.model).provider != "quotes"
     except SlowwaveError:  # no key, or a name that no provider has: the page works without a model
         return False
-
-
-def counts(site: Site) -> dict[str, int]:
-    """How much is known: `facts`, `entities`, `messages`."""
-    seen = site.snapshot
-    return {
-        "facts": seen.count("facts", live_sql(datetime.now(UTC))),
-        "entities": seen.count("entities", "(status IS NULL OR status != 'archived') AND merged_into IS NULL"),
-        "messages": seen.count("messages"),
-    }
 
 
 def end_of_day(day: str) -> datetime:
