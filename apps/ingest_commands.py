@@ -17,7 +17,7 @@ from slowwave.common.timestamps import parse_moment
 from slowwave.reading.ingestion.parsers import FORMATS, known_format
 
 from .configuration import Place, with_flags, write_settings
-from .maintain_commands import chosen, nightly_settings
+from .maintain_commands import nightly_settings
 from .options import DryRun, JsonOption, ModelFlags, Now, RequireApproval, Shown
 from .printing import (
     Aside,
@@ -190,9 +190,6 @@ def backfill(
     force: Annotated[
         bool, typer.Option("--force", help="Also messages that were extracted or skipped before.")
     ] = False,
-    stage: Annotated[
-        list[str] | None, typer.Option("--stage", help="ingest or sleep; may be repeated; default both.")
-    ] = None,
     *,
     model: ModelFlags,
     dry_run: DryRun = False,
@@ -203,7 +200,6 @@ def backfill(
 
     The same command continues where it stopped.
     """
-    from flows.nights import STAGES
     from flows.nights import backfill as flow
     from slowwave.reading.ingestion.windows import Period  # imports Polars
 
@@ -221,7 +217,6 @@ def backfill(
                 window=cast(Period, window),
                 limit=limit,
                 force=force,
-                stages=chosen(stage, STAGES, "stage"),
                 settings=backfill_settings(place, model),
                 dry_run=dry_run,
             )

@@ -182,10 +182,10 @@ def run_flow(
         raise
 
 
-def chosen(named: list[str] | None, known: Sequence[N], what: str = "phase") -> tuple[N, ...]:
+def chosen(named: list[str] | None, known: Sequence[N]) -> tuple[N, ...]:
     """The phases that were named, in the order of the flow; all of them where none was."""
     if wrong := [name for name in named or () if name not in known]:
-        raise UnusableInput(f"There is no {what} {wrong[0]!r}.", f"Choose among {', '.join(known)}.")
+        raise UnusableInput(f"There is no phase {wrong[0]!r}.", f"Choose among {', '.join(known)}.")
     return tuple(name for name in known if not named or name in named)
 
 

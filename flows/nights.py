@@ -21,7 +21,6 @@ from tasks.nightly.groups import refreshed_aspects
 from tasks.orchestration.backfilling import (
     BackfillRequest,
     BackfillTally,
-    Stage,
     backfill_run,
     check,
     estimate,
@@ -175,9 +174,6 @@ def fleet_summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 # Backfill: what was said long ago is read window by window, then one night puts it in order.
 
 
-STAGES: tuple[Stage, ...] = ("ingest", "sleep")
-
-
 @flow("backfill", tries=ONCE)
 async def backfill(
     start: datetime | date | None = None,
@@ -188,7 +184,6 @@ async def backfill(
     window: Period = "week",
     limit: int | None = None,
     force: bool = False,
-    stages: tuple[Stage, ...] = STAGES,
     settings: BackfillSettings = BackfillSettings(),  # noqa: B008 (frozen)
     now: datetime | None = None,
     dry_run: bool = False,
@@ -205,11 +200,10 @@ async def backfill(
         window: How much time one run of `ingest` is about, by the calendar in UTC.
         limit: Messages at most, the oldest first; 0 for none, empty for all.
         force: Also messages that were extracted before, or skipped for what they tell a model to do.
-        stages: ingest, sleep, or both.
         settings: How windows are read, how the night is spent, and what all of it may cost.
         dry_run: Estimate messages, calls, tokens and dollars; nothing is written and no model is asked.
     """
-    request = BackfillRequest(moment(start), moment(end), tuple(paths), window, limit, force, tuple(stages), settings)
+    request = BackfillRequest(moment(start), moment(end), tuple(paths), window, limit, force, settings)
     check(request)
     found = look_at(paths, "auto", settings.ingest)
     run = backfill_run(store, namespace, request, now)
@@ -231,9 +225,9 @@ async def _fill(run: Run, request: BackfillRequest, tally: BackfillTally) -> Non
             storing = request.storing_settings()
             paths, place = list(request.paths), (run.namespace, run.store)
             tally.child("store", await ingest(paths, *place, settings=storing, embedder=run.embedder, now=run.now))
-        windows = windows_left(run, request) if "ingest" in request.stages else []
+        windows = windows_left(run, request)
         is_whole = await fill_windows(run, request, windows, tally, ingest)
-        if "sleep" in request.stages and is_whole:
+        if is_whole:
             await _night_after(run, request, tally)
     await publish_summary(run, tally)
 

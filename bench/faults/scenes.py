@@ -187,7 +187,7 @@ def backfilled(place: Path) -> None:
     """Messages are extracted month by month, with a model."""
     settings = {"ingest": {"llm": ASKING, "extract": {"window_messages": 6}, "consolidate": MERGING_APART}}
     chosen = BackfillSettings.model_validate(settings)
-    asyncio.run(backfill(store=str(place), window="month", stages=("ingest",), settings=chosen, now=LATER))
+    asyncio.run(backfill(store=str(place), window="month", settings=chosen, now=LATER))
 
 
 def reembedded(place: Path) -> None:

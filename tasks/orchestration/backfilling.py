@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from math import ceil
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
@@ -47,7 +47,6 @@ from tasks.runtime.runs import Run, existing_run, new_run, store_of, traceless
 from .tallies import WORST, WholeTally, part_row
 
 TAKEN = (RunCount.MESSAGES_EXTRACTED, RunCount.MESSAGES_FAILED)
-Stage = Literal["ingest", "sleep"]
 Work = Callable[..., Awaitable[dict[str, Any]]]
 
 
@@ -61,7 +60,6 @@ class BackfillRequest:
     window: Period
     limit: int | None
     force: bool
-    stages: tuple[str, ...]
     settings: BackfillSettings
 
     @property
@@ -134,10 +132,8 @@ def check(request: BackfillRequest) -> None:
             f"Nothing lies between {request.start:%Y-%m-%d %H:%M} and {request.end:%Y-%m-%d %H:%M}.",
             "The end must come after the start; what is said at the end itself is not part of it.",
         )
-    if "ingest" in request.stages and not request.settings.ingest.extract.enabled:
-        raise UnusableInput(
-            "Extraction is switched off: [ingest.extract] enabled = false.", "Switch it on, or leave out the stage."
-        )
+    if not request.settings.ingest.extract.enabled:
+        raise UnusableInput("Extraction is switched off: [ingest.extract] enabled = false.", "Switch it on.")
 
 
 # The tally of a backfill: what its windows and its night did, window by window.
@@ -150,15 +146,12 @@ class BackfillTally(WholeTally):
     namespace: str = ""
     windows: list[dict[str, Any]] = field(default_factory=list)
     night: dict[str, Any] = field(default_factory=dict)
-    idle: str = "Nothing waits there: nothing was extracted."
+    idle: str = ""
 
     def child(self, what: str, summary: Mapping[str, Any], *, is_window: bool = False) -> None:
         """What a run did that is a part of this one."""
         counts = summary["counts"]
         self.part(what, summary)
-        self.has_written = (
-            self.has_written or is_window or what == "sleep" or bool(counts.get(RunCount.MESSAGES_STORED))
-        )
         self.counts.update({name: number for name, number in counts.items() if isinstance(number, int)})
         self.issues += summary["issues"]
         if is_window:
@@ -182,25 +175,25 @@ class BackfillTally(WholeTally):
 
 
 # The estimate: the windows that the run would plan, and their prompts. What a model reads is counted in the prompts;
-# what it writes is assumed as a share of that, and the calls that follow (reconciliation, summaries) as a share, too.
+# what it writes is assumed as a share of that, and the calls that follow (reconciliation, summaries) for each of them.
 
 
 WRITTEN = 0.35
 """Tokens written for each token read by an extraction."""
-RECONCILIATION, SUMMARIES = (0.3, 600.0, 80.0), (0.1, 200.0, 30.0)
-"""For each extraction, in the run itself and in the night: calls, tokens read, tokens written."""
+FOLLOWING = (0.4, 800.0, 110.0)
+"""For each extraction, in reconciliations and the night: calls, tokens read, tokens written."""
 STATEMENT = "x" * 80
 
 
 def estimate(run: Run, request: BackfillRequest, found: FoundFiles) -> dict[str, Any]:
-    """The summary of a dry run: a row for each window, then the night, and the total; writes nothing, asks nobody."""
+    """The summary of a dry run: a row for each window, for what follows, and the total; writes nothing, asks nobody."""
     settings, price = request.extract, price_of_reading(Language(request.settings.ingest.llm, MemoryLedger()))
     usd_in, usd_out = price or (0.0, 0.0)
     rows, total, messages, prompts = [], Usage(), 0, 0
     with traceless(run) as shadow:
         snapshot = store_of(shadow).snapshot()
         waiting, known = _waiting(shadow, snapshot, found, request), snapshot.count("facts", live_sql(run.now))
-        for window in _windows(waiting["occurred_at"], request) if "ingest" in request.stages else ():
+        for window in _windows(waiting["occurred_at"], request):
             at = pl.col("occurred_at")
             batch = waiting.filter(at >= window.since, at < window.until).head(window.messages)
             planned = plan_windows(batch, earlier_messages(snapshot, batch, settings), settings)
@@ -211,15 +204,14 @@ def estimate(run: Run, request: BackfillRequest, found: FoundFiles) -> dict[str,
                     known += len(each.speaking_ids)
                     calls += 1
             usage = Usage(calls, 0, tokens, round(tokens * WRITTEN), tokens * (usd_in + WRITTEN * usd_out))
-            if request.settings.ingest.consolidate.enabled:
-                usage += _following(calls, RECONCILIATION, usd_in, usd_out)
             rows.append({"window": window.name, **_plain(window.messages, usage)})
             total, messages, prompts = total + usage, messages + window.messages, prompts + calls
     counted = {"windows": len(rows), "messages": messages}
-    if prompts and "sleep" in request.stages:
-        night = _following(prompts, SUMMARIES, usd_in, usd_out)
-        total += night
-        rows.append({"window": "sleep", **_plain(0, night)})
+    if prompts:
+        asked, read, written = (part * prompts for part in FOLLOWING)
+        after = Usage(ceil(asked), 0, round(read), round(written), read * usd_in + written * usd_out)
+        total += after
+        rows.append({"window": "afterwards", **_plain(0, after)})
     notes = ["A dry run: nothing was written and no model was asked.", *_notes(rows, prompts, request, total)]
     estimated = _plain(messages, total)
     head = {"run": run.id, "state": "completed", "dry_run": True, "counts": counted, "estimate": estimated}
@@ -238,12 +230,6 @@ def _waiting(run: Run, snapshot: Snapshot, found: FoundFiles, request: BackfillR
     inside += [at < request.end] if request.end is not None else []
     every = pl.concat([stored, *parts], how="vertical_relaxed").unique("id", keep="first", maintain_order=True)
     return every.filter(*inside).sort("occurred_at", "id")
-
-
-def _following(extractions: int, share: tuple[float, float, float], usd_in: float, usd_out: float) -> Usage:
-    """What the calls that follow so many extractions will take."""
-    calls, read, written = (part * extractions for part in share)
-    return Usage(ceil(calls), 0, round(read), round(written), read * usd_in + written * usd_out)
 
 
 def price_of_reading(language: Language) -> tuple[float, float] | None:
