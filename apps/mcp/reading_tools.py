@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 from mcp_types import CallToolResult, TextContent
@@ -16,7 +16,7 @@ from slowwave.common.errors import UnknownName
 from slowwave.common.types import NOTHING_KNOWN
 from slowwave.integrations.python_api import GraphMode, Only
 
-from .tools import Agent, Document, memory_of, tool, worded, worded_facts
+from .tools import Agent, Document, memory_of, tool, worded
 
 if TYPE_CHECKING:
     from slowwave.common.lexicon.labels import Locale
@@ -127,14 +127,14 @@ def recall(
         only=only, also=also or (), over_time=over_time,
     )  # fmt: skip
     locale = memory.place.locale
-    block = block_of(replace(found, facts=worded_facts(found.facts, locale)), budget, over_time=over_time)
+    block = block_of(found, budget, over_time=over_time)
     return _answer(
         block.text or _why_empty(found),
         {
             "query": found.query,
             "context": block.text,
             "token_budget": budget,
-            "facts": [fact.as_json() for fact in block.facts],
+            "facts": worded([fact.as_json() for fact in block.facts], locale),
             "passages": [passage.as_json() for passage in block.passages],
             "left_out": len(found.facts) - len(block.facts),
             "uncertain": worded([belief.as_json() for belief in found.uncertain], locale),

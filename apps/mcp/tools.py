@@ -6,8 +6,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
+from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
@@ -21,9 +20,6 @@ from slowwave.common.errors import SlowwaveError
 from slowwave.common.lexicon.labels import Locale, shown_relation, shown_type
 from slowwave.common.text import readable
 from slowwave.integrations.python_api import OpenMemory
-
-if TYPE_CHECKING:
-    from slowwave.common.types import RecalledFact
 
 # Stored text on its way to an agent: what a terminal would act on, nobody sees, or a client would fetch goes. An
 # agent's words may be rendered by a client that knows Markdown or HTML. There a picture is fetched as soon as it is
@@ -150,8 +146,3 @@ def worded(document: Any, locale: Locale) -> Any:
 
 def _word(key: str, value: Any, locale: Locale) -> Any:
     return _WORDS[key](value, locale) if key in _WORDS and isinstance(value, str) else worded(value, locale)
-
-
-def worded_facts(facts: tuple[RecalledFact, ...], locale: Locale) -> tuple[RecalledFact, ...]:
-    """Facts whose relations are named so."""
-    return tuple(replace(fact, predicate=shown_relation(fact.predicate or "", locale)) for fact in facts)
