@@ -41,7 +41,6 @@ from tasks.ingest.application import (
     write_facts,
 )
 from tasks.ingest.statements import SCOPE, Statements, Target, find_target, new_target, state, write_statements
-from tasks.runtime.engine import task
 from tasks.runtime.runs import Run, as_run, existing_store, in_one_commit, store_of
 from tasks.runtime.writing import proposal_of, under_approval
 
@@ -248,10 +247,12 @@ def part_of(added: Added, texts: slice) -> Added:
     return replace(added, outcomes=outcomes, is_new=added.is_new and texts.start == 0, redacted=redacted)
 
 
-def retire(
-    run: Run, entity_id: str, ids: Sequence[str], *, replaced_by: str | None = None, dry_run: bool = False
-) -> Retired:
-    """`delete_observations` as a run of its own, which can be undone; raises before it begins where it may not."""
+def retire(run: Run, entity_id: str, ids: Sequence[str], *, dry_run: bool = False) -> Retired:
+    """Retire observations of an entity, as a run of its own: archived, out of recall, and back with undo (S0-05).
+
+    `ids` may be beginnings, or the short forms that tables show. All are retired or none: `UnusableInput` names those
+    that are not live observations of the entity, `Refused` those that are pinned, before the run begins.
+    """
     planned = plan_to_retire(existing_store(run).snapshot(), run, entity_id, ids)
     if dry_run:
         return _retired(entity_id, planned)
@@ -259,7 +260,7 @@ def retire(
         run,
         "observations.retire",
         {"entity": entity_id, "ids": list(ids)},
-        lambda tx: _retire(tx, run, entity_id, ids, replaced_by),
+        lambda tx: _retire(tx, run, entity_id, ids),
         lambda done: {RunCount.FACTS_RETIRED: len(done.facts), RunCount.FLAGS_CLEARED: len(done.flags_cleared)},
     )
     renew_profiles(run, [entity_id])
@@ -277,21 +278,7 @@ def _outcome(content: str, fact: Mapping[str, Any]) -> Outcome:
     return Outcome(content, "added", fact["id"], None, *(fact[mark] for mark in MARKS))
 
 
-@task("retire observations")
-def delete_observations(run: Run, entity_id: str, ids: Sequence[str], replaced_by: str | None = None) -> Retired:
-    """Retire observations of an entity: archived, out of recall, and back with undo (S0-05).
-
-    They point at the fact that they are `replaced_by`, so that their chain leads there. `ids` may be beginnings, or the
-    short forms that tables show. All are retired or none: `UnusableInput` names those that are not live observations of
-    the entity, `Refused` those that are pinned.
-    """
-    with store_of(run).commit(run.id, "observations.retire", run.now) as tx:
-        retired = _retire(tx, run, entity_id, ids, replaced_by)
-    renew_profiles(run, [entity_id])
-    return retired
-
-
-def _retire(tx: Transaction, run: Run, entity_id: str, ids: Sequence[str], replaced_by: str | None) -> Retired:
+def _retire(tx: Transaction, run: Run, entity_id: str, ids: Sequence[str], replaced_by: str | None = None) -> Retired:
     plan = plan_to_retire(tx, run, entity_id, ids)
     if replaced_by is not None:
         is_gone = pl.col("id").is_in(plan.retired)
@@ -306,7 +293,7 @@ def propose_deletion(
 ) -> Proposal:
     """Leave a proposal to retire these observations, or find the one that waits for the same already.
 
-    Raises as `delete_observations`, and `Refused` where a person said no to the very same.
+    Raises as `retire`, and `Refused` where a person said no to the very same.
     """
     snapshot = store_of(run).snapshot()
     chosen = plan_to_retire(snapshot, run, entity_id, ids).retired
@@ -320,7 +307,8 @@ def propose_deletion(
         subject=name[0] if name else "",
         proposed_by=proposed_by,
     )
-    delete_observations(replace(run, proposes=what), entity_id, list(chosen))
+    with store_of(replace(run, proposes=what)).commit(run.id, "observations.retire", run.now) as tx:
+        _retire(tx, run, entity_id, chosen)
     return proposal_of(run, "delete", entity_id, what.ask)
 
 
