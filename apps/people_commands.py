@@ -386,6 +386,7 @@ def split() -> None:
 def split_propose(entity: ExactEntity, plan: PlanOption = None, dry_run: DryRun = False, *, place: Place) -> Shown:
     """Propose a split for a person to approve (slowwave review): by topic, or by your own plan."""
     from recall.report import suggest_split
+    from slowwave.review.split_plan import splits_of
     from tasks.people.review import propose
 
     if dry_run:
@@ -396,11 +397,11 @@ def split_propose(entity: ExactEntity, plan: PlanOption = None, dry_run: DryRun 
         return
     run = place.run("split-propose")
     made = propose(run, entity, place.settings.split, None if plan is None else _splits(plan))
-    yield {"run": run.id, **asdict(made)}
-    yield made.message
-    yield _split_lines(made.splits, place)
-    yield f"It waits as {made.proposal_id}."
-    yield f"Approve: slowwave review approve {short_id(made.proposal_id)}"
+    yield {"run": run.id, "proposal": made}
+    yield made.reason
+    yield _split_lines(splits_of(made.ask), place)
+    yield f"It waits as {made.id}."
+    yield f"Approve: slowwave review approve {short_id(made.id)}"
 
 
 def _split_lines(splits: Sequence[SplitPart], place: Place) -> RenderableType:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from recall.context import inert
 from recall.entities import exact_row
-from recall.proposals import Proposal, proposal_named, summary_of
+from recall.proposals import Proposal, summary_of
 from recall.report import observations_of
 from slowwave.common.errors import Refused, UnusableInput
 from slowwave.common.lexicon.labels import canonical_type
@@ -104,8 +104,7 @@ def split_of(
             "`propose_entity_split_tool` makes another.",
         )
     place, splits = memory.place, _splits(entity["entity_type"], requests, live)
-    made = propose_split(place.run("propose"), entity["id"], place.settings.split, splits, proposed_by="agent")
-    return proposal_named(memory.snapshot, made.proposal_id)
+    return propose_split(place.run("propose"), entity["id"], place.settings.split, splits, proposed_by="agent")
 
 
 def _splits(parent_type: str, requests: Sequence[SplitRequest], live: Mapping[str, str]) -> list[SplitPart]:

@@ -301,17 +301,6 @@ def what_to_do(proposal: Proposal) -> str:
 _OBSERVATION = ("id", "statement", "valid_from")
 
 
-@dataclass(frozen=True, slots=True)
-class ProposedSplit:
-    """A split that waits for a person, and why it is proposed."""
-
-    proposal_id: str
-    entity: str
-    entity_id: str
-    splits: tuple[SplitPart, ...]
-    message: str
-
-
 @task("propose a split")
 def propose_split(
     run: Run,
@@ -320,7 +309,7 @@ def propose_split(
     splits: Sequence[SplitPart] | None = None,
     *,
     proposed_by: str = "rule",
-) -> ProposedSplit:
+) -> Proposal:
     """Leave a split for a person to decide: this one, or what its topics suggest; the same waits only once.
 
     Raises `UnknownName` for an unknown entity, `UnusableInput` for a plan that cannot be carried out as a whole, and
@@ -346,8 +335,7 @@ def propose_split(
         tx.upsert("entity_aliases", plan.aliases)
         tx.upsert("facts", pl.concat([moved, plan.structure], how="diagonal"))
         tx.upsert("decisions", plan.decisions)
-    found = proposal_of(run, "split", parent["id"], ask_of(checked))
-    return ProposedSplit(found.id, parent["name"], parent["id"], checked, message)
+    return proposal_of(run, "split", parent["id"], ask_of(checked))
 
 
 def _plan(
@@ -383,12 +371,12 @@ def _what(parent: Mapping[str, Any], splits: Sequence[SplitPart], message: str, 
     )
 
 
-def propose(run: Run, name: str, settings: SplitSettings, splits: Sequence[SplitPart] | None = None) -> ProposedSplit:
+def propose(run: Run, name: str, settings: SplitSettings, splits: Sequence[SplitPart] | None = None) -> Proposal:
     """`propose_split` of a person as a run of its own."""
     exact_row(existing_store(run).snapshot(), name)
     return as_run(
         run,
         {"entity": name},
         lambda: propose_split(run, name, settings, splits, proposed_by="person"),
-        lambda done: {RunCount.PROPOSALS: 1, RunCount.NEW_ENTITIES: len(done.splits)},
+        lambda done: {RunCount.PROPOSALS: 1, RunCount.NEW_ENTITIES: len(done.ask["splits"])},
     )

@@ -321,15 +321,15 @@ def test_undo_puts_every_row_back_and_recall_never_notices(
 def test_without_approval_nothing_but_the_proposal_is_written(template: Path, store: Path) -> None:
     made = propose_split(run_of(store), "Atlas", EACH)
     assert_same(contents(store, but=["proposals"]), contents(template, but=["proposals"]))
-    assert propose_split(run_of(store, "again"), "Atlas", EACH).proposal_id == made.proposal_id
+    assert propose_split(run_of(store, "again"), "Atlas", EACH).id == made.id
     proposal = list_proposals(snapshot(store))[0]
     assert (proposal.title, proposal.risks) == ("Split Atlas into 2 (14 observations)", ("large",))
     assert [each["name"] for each in proposal.ask["splits"]] == [*CHILDREN]
-    reject(run_of(store, "no"), [made.proposal_id], EVE)
+    reject(run_of(store, "no"), [made.id], EVE)
     with pytest.raises(Refused, match="Eve said no"):
         propose_split(run_of(store, "once-more"), "Atlas", EACH)
     mine = propose(run_of(store, "mine", NOW + timedelta(days=1)), "Atlas", EACH)
-    assert [each.id for each in list_proposals(snapshot(store))] == [mine.proposal_id] != [made.proposal_id]
+    assert [each.id for each in list_proposals(snapshot(store))] == [mine.id] != [made.id]
 
 
 # All or nothing
@@ -404,8 +404,8 @@ def test_a_person_may_bring_a_plan_of_their_own(
     said = ("Atlas", "--plan", plan, "--store", store)
     assert command(monkeypatch, "split", "propose", *said, "--json") == 0
     told = json.loads(capsys.readouterr().out)
-    assert [each["name"] for each in told["splits"]] == ["Atlas - Mine"]
-    approved = ("review", "approve", told["proposal_id"], "--by", "Ana", "--yes", "--store", store)
+    assert [each["name"] for each in told["proposal"]["ask"]["splits"]] == ["Atlas - Mine"]
+    approved = ("review", "approve", told["proposal"]["id"], "--by", "Ana", "--yes", "--store", store)
     assert command(monkeypatch, *approved) == 0
     assert list_proposals(snapshot(store), "applied")[0].decider == "Ana"
     plan.write_text("not json")
