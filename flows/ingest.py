@@ -125,14 +125,14 @@ async def _learn(run: Run, settings: IngestSettings, tally: IngestTally) -> None
     merging = under_approval(reading, "merge", settings.approval)
     async with asking(reading, tally, settings.llm, "extract") as language:
         model = "" if language.is_keyless("extract") else language.model("extract")
-        tally.applied(apply_patches(reading, settings))  # left by earlier runs
+        tally.took(apply_patches(reading, settings))  # left by earlier runs
         tally.counts[RunCount.QUOTATIONS_REPLACED] += replace_quotations(run, model) if model else 0
         waiting = count_unfinished(run, settings.extract)
         cursor: Cursor | None = Cursor()
         while cursor is not None and not language.budget_reached:
             extracted = await extract_facts(reading, settings, cursor)
             tally.extracted(extracted)
-            tally.applied(apply_patches(reading, settings, look_back=False))
+            tally.took(apply_patches(reading, settings, look_back=False))
             tally.counts[RunCount.QUOTATIONS_REPLACED] += replace_quotations(run, model) if model else 0
             cursor = extracted.cursor
             await report_progress("messages extracted", tally.counts[RunCount.MESSAGES_EXTRACTED], waiting)

@@ -25,6 +25,7 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.engine import task
 from tasks.runtime.retrying import EMBEDS
+from tasks.runtime.run_pages import TaskResult
 from tasks.runtime.runs import Run, embedder_of, store_of, vector_column
 
 from .artifacts import Documents, draft_artifacts, file_artifacts, read_documents
@@ -32,15 +33,6 @@ from .gating import conversation_rows, gate, learn_noise
 from .reading import Intake
 
 EXCERPT = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Admitted:
-    """Counts of one batch that was read, what each filter refused, and remarks for the reader, in sentences."""
-
-    counts: Mapping[RunCount, int]
-    refused: Mapping[str, int]
-    issues: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -67,7 +59,7 @@ class _AdmissionPlan:
 
 
 @task("admit messages", about="{run.namespace}, {intake.messages.height} messages", tags=[EMBEDS])
-def admit_messages(run: Run, intake: Intake, settings: IngestSettings, *, dry_run: bool = False) -> Admitted:
+def admit_messages(run: Run, intake: Intake, settings: IngestSettings, *, dry_run: bool = False) -> TaskResult:
     """Store the messages of a batch that are new, with the reason for each one that is refused."""
     store = store_of(run)
     snapshot = store.snapshot()
@@ -79,14 +71,14 @@ def admit_messages(run: Run, intake: Intake, settings: IngestSettings, *, dry_ru
                 decided = _decide(run, tx, batch, settings)
             _write(tx, run, intake, decided, settings)
     refused = dict(decided.refusals.group_by("gate").len().sort("gate").iter_rows())
-    counts = {
+    counts: dict[str, int] = {
         RunCount.MESSAGES_READ: len(intake.messages),
         RunCount.MESSAGES_KNOWN: decided.known,
         RunCount.MESSAGES_STORED: len(decided.gated),
         RunCount.MESSAGES_REDACTED: int(decided.gated["has_secret"].sum()),
         RunCount.MESSAGES_WITH_USED_ID: decided.renamed,
     }
-    return Admitted(counts, refused, batch.documents.notes)
+    return TaskResult(counts, refused=refused, issues=batch.documents.notes)
 
 
 def foresee_messages(run: Run, intake: Intake, settings: IngestSettings) -> pl.DataFrame:

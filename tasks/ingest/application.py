@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
@@ -13,6 +13,7 @@ from inference.language import has_reader
 from inference.providers import choose
 from slowwave.common import frames
 from slowwave.common.records import Usage
+from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import EvaluateSettings, IngestSettings, ReviseSettings, SleepSettings
 from slowwave.common.text import row_id
 from slowwave.common.validity import ENDS
@@ -31,6 +32,7 @@ from storage.transactions import Transaction
 from tasks.entities.retirement import Purge, delete_entities, delete_facts, mentioned, plan_purge
 from tasks.ingest.surroundings import facts_by, near_candidates, with_speakers
 from tasks.runtime.engine import task
+from tasks.runtime.run_pages import TaskResult
 from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import decide_and_write, settle_patches, touched_by, under_approval
 
@@ -41,14 +43,16 @@ _TURN = ["id", "conversation_id", "ordinal"]
 OPEN = "state IN ('open', 'evaluating', 'approved')"
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """Counts of the candidates of the open batches."""
-
-    batches: int = 0
-    rejected: int = 0
-    decisions: Mapping[str, int] = field(default_factory=dict)
-    refused: Mapping[str, int] = field(default_factory=dict)
+OUTCOMES = {
+    "create": RunCount.FACTS_LEARNED,
+    "reassert": RunCount.FACTS_CONFIRMED,
+    "supersede": RunCount.FACTS_SUPERSEDED,
+    "retract": RunCount.FACTS_RETRACTED,
+    "close": RunCount.FACTS_ENDED,
+    "refuse": RunCount.CHANGES_REFUSED,
+    "dispute": RunCount.CONTRADICTIONS_NOTED,
+    "shorten": RunCount.FACTS_ENDED_EARLIER,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +81,7 @@ def apply_patches(
     *,
     look_back: bool = True,
     batch_ids: Sequence[str] | None = None,
-) -> Applied:
+) -> TaskResult:
     """Evaluate every open batch and apply what passes; a batch that an earlier run left behind comes first (S3-12).
 
     Under manual approval what would be applied waits for a person, each group of facts as one proposal (S3-10). Without
@@ -90,7 +94,7 @@ def apply_patches(
     snapshot = store.snapshot()
     decided = _decide(snapshot, settings, run, batch_ids)
     if decided is None and (not look_back or _missing_evidence(snapshot).is_empty()):
-        return Applied()
+        return TaskResult()
     with store.commit(run.id, "ingest.apply", run.now) as tx:
         if tx.is_overtaken(snapshot):
             decided = _decide(tx, settings, run, batch_ids)
@@ -99,8 +103,8 @@ def apply_patches(
         if look_back or decided is not None:
             _add_missing_evidence(tx, None if look_back or decided is None else decided.plan.evidence["message_id"])
     if decided is None:
-        return Applied()
-    return _counted(decided) if run.proposes is None else _proposed(run, decided)
+        return TaskResult()
+    return _counted(decided, decided.plan.decisions if run.proposes is None else _written_decisions(run, decided.plan))
 
 
 def _decide(
@@ -288,18 +292,18 @@ def write_facts(tx: Transaction, facts: pl.DataFrame, new: pl.Series | None = No
     tx.insert("facts", facts)
 
 
-def _counted(decided: DecidedPatches) -> Applied:
-    verdict, plan = decided.verdict, decided.plan
-    refused = dict(verdict.refusals.group_by("gate").len().iter_rows())
-    return Applied(len(verdict.batches), len(verdict.rejected), plan.summary(), refused)
+def _counted(decided: DecidedPatches, decisions: pl.DataFrame) -> TaskResult:
+    counts: dict[str, int] = {
+        OUTCOMES[action]: number for action, number in decisions.group_by("action").len().iter_rows()
+    }
+    return TaskResult(counts, refused=dict(decided.verdict.refusals.group_by("gate").len().iter_rows()))
 
 
-def _proposed(run: Run, decided: DecidedPatches) -> Applied:
-    """The written part of a plan that waits for a person; patches with nothing left to decide are closed."""
+def _written_decisions(run: Run, plan: ApplicationPlan) -> pl.DataFrame:
+    """Those of a plan that waits for a person; patches with nothing left to decide are closed."""
     with store_of(replace(run, proposes=None)).commit(run.id, "ingest.settle", run.now) as tx:
-        settle_patches(tx, decided.plan.facts["id"])
-        written = tx.by_ids("decisions", decided.plan.decisions["id"], ["action"])
-    return replace(_counted(decided), decisions=dict(written.group_by("action").len().iter_rows()))
+        settle_patches(tx, plan.facts["id"])
+        return tx.by_ids("decisions", plan.decisions["id"], ["action"])
 
 
 # Repetitions: a message that was refused as one supports what its original said (C13).

@@ -13,24 +13,12 @@ from slowwave.common.records import Usage
 from slowwave.common.run_counts import FACT_COUNTS, RunCount, effects
 from slowwave.lifecycle.probes import GateVerdict
 from slowwave.lifecycle.pruning_and_eviction import quoted_messages
-from tasks.ingest.admission import Admitted
-from tasks.ingest.application import Applied
 from tasks.ingest.extraction import Extracted
 from tasks.ingest.reading import FoundFiles, Intake
 from tasks.ingest.sources import ReadIssue, SourceInfo
 from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, TaskResult, show_summary
 from tasks.runtime.runs import Counts, Run, newest_commit
 
-OUTCOMES = {
-    "create": RunCount.FACTS_LEARNED,
-    "reassert": RunCount.FACTS_CONFIRMED,
-    "supersede": RunCount.FACTS_SUPERSEDED,
-    "retract": RunCount.FACTS_RETRACTED,
-    "close": RunCount.FACTS_ENDED,
-    "refuse": RunCount.CHANGES_REFUSED,
-    "dispute": RunCount.CONTRADICTIONS_NOTED,
-    "shorten": RunCount.FACTS_ENDED_EARLIER,
-}
 LEFT = (
     RunCount.MESSAGES_FAILED,
     RunCount.MESSAGES_LEFT_FOR_LATER,
@@ -85,6 +73,7 @@ class Tally(Counts):
         if done is not None:
             self.counts.update(done.counts)
             self.decisions += done.decisions
+            self.issues += done.issues
             self.errors = sorted({*self.errors, *done.errors}) if done.errors else self.errors
 
     def paid(self, language: Language, role: Role) -> None:
@@ -155,11 +144,14 @@ class IngestTally(Tally):
         self.counts[RunCount.FILES_PASSED_OVER] += sum(issue.count for issue in files.issues)
         self.issues += [_sentence(issue) for issue in files.issues]
 
-    def admitted(self, intake: Intake, admitted: Admitted) -> None:
+    def took(self, done: TaskResult | None) -> None:
+        """What a part of the run did; None where it failed."""
+        super().took(done)
+        self.refused.update(done.refused if done else {})
+
+    def admitted(self, intake: Intake, admitted: TaskResult) -> None:
         """What was read and stored."""
-        self.counts.update(admitted.counts)
-        self.issues += admitted.issues
-        self.refused.update(admitted.refused)
+        self.took(admitted)
         issues = [issue for part in intake.parts for issue in part.issues]
         self.counts[RunCount.LINES_SKIPPED] += sum(issue.count for issue in issues if issue.kind == "unreadable")
         self.issues += [_sentence(issue) for issue in issues]
@@ -170,12 +162,6 @@ class IngestTally(Tally):
         self.refused["durability"] += extracted.not_durable
         self.owner = self.owner if extracted.owner is None else extracted.owner
         self.errors = sorted({*self.errors, *extracted.errors})
-
-    def applied(self, applied: Applied) -> None:
-        """What became of the candidates."""
-        for action, number in applied.decisions.items():
-            self.counts[OUTCOMES.get(action, f"decisions to {action}")] += number
-        self.refused.update(applied.refused)
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, and what each gate refused."""

@@ -43,11 +43,16 @@ class DecisionSummary:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What a task did: what it counted, the first of its decisions, and why something could not be done."""
+    """What a task did: what it counted, the first of its decisions, and why something could not be done.
+
+    `refused`: how much each gate refused; `issues`: remarks on what was read, in sentences.
+    """
 
     counts: Mapping[str, int] = field(default_factory=dict)
     decisions: tuple[DecisionSummary, ...] = ()
     errors: tuple[str, ...] = ()
+    refused: Mapping[str, int] = field(default_factory=dict)
+    issues: tuple[str, ...] = ()
 
 
 def decisions_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[DecisionSummary, ...]:

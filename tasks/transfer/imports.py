@@ -44,7 +44,6 @@ from tasks.ingest.reading import loaded
 from tasks.ingest.sources import open_source, shown_path
 from tasks.nightly.groups import note_due, refreshed_aspects
 from tasks.orchestration.phases import tidy
-from tasks.orchestration.tallies import OUTCOMES
 from tasks.runtime.engine import task
 from tasks.runtime.retrying import EMBEDS
 from tasks.runtime.runs import Counts, Run, embed_rows, recorded, store_of
@@ -155,8 +154,8 @@ def _store_and_apply(
     counts = store_candidates(run, part, settings)
     applying = under_approval(run, "patch", settings.approval, require=require, risks=False)
     applied = apply_patches(applying, settings, look_back=False)
-    named = Counter({OUTCOMES[action]: n for action, n in applied.decisions.items() if action in OUTCOMES})
-    return counts + named + Counter({RunCount.ITEMS_REFUSED: applied.rejected})
+    named = Counter({RunCount(what): number for what, number in applied.counts.items()})
+    return counts + named + Counter({RunCount.ITEMS_REFUSED: sum(applied.refused.values())})
 
 
 def _source(file: ForeignFile, state: str) -> dict[str, Any]:
