@@ -177,14 +177,6 @@ def verdicts_in(questions: Sequence[ProposalQuestion], given: Mapping[str, Any])
 # Pages of a review: what waits, and what became of it, on the page of the run and as plain data.
 
 
-STATES = {
-    "applied": "carried out",
-    "rejected": "rejected",
-    "stale": "refused: stale",
-    "replaced": "replaced",
-}
-
-
 def can_ask() -> bool:
     """Whether the run can be suspended: under Prefect, and from a deployment."""
     if is_inline():
@@ -212,7 +204,7 @@ async def publish_decided(
 ) -> dict[str, Any]:
     """Show the results; returns the same as plain data."""
     left = [each for each in questions if each.id not in verdicts]
-    rows = [(each.title, STATES.get(each.state, each.state), each.outcome) for each in done]
+    rows = [(each.title, each.state, each.outcome) for each in done]
     rows += [(each.title, "waits", "") for each in left]
     place = f"--store {run.store} --namespace {run.namespace}"
     lines = [f"# {plain_text(name)} decided", "", *markdown_table(("proposal", "became", "why"), rows)]

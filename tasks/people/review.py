@@ -39,12 +39,6 @@ from tasks.runtime.writing import proposal_of, proposing, settle_patches
 from .observations import plan_to_retire, propose_deletion
 
 Choice = Literal["approve", "reject"]
-_NOT_NOW = {
-    "applied": "It was approved and carried out before.",
-    "rejected": "It was rejected before.",
-    "replaced": "Another proposal took its place.",
-    "stale": "What it rests on has changed since it was made.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +95,8 @@ def open_proposals(reading: Reading, ids: Sequence[str]) -> list[Proposal]:
     chosen = list({each.id: each for each in named}.values())
     closed = [each for each in chosen if each.state != "pending"]
     if closed:
-        states = "; ".join(f"{each.id}: {_NOT_NOW.get(each.state, each.state)}" for each in closed)
-        raise Refused(f"Nothing was decided. {states}", "`slowwave review list` shows what waits.")
+        states = "; ".join(f"{each.id} is {each.state}" for each in closed)
+        raise Refused(f"Nothing was decided: {states}.", "`slowwave review list` shows what waits.")
     return chosen
 
 
