@@ -6,6 +6,7 @@ An agent has no tool that says yes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from recall.entities import exact_row
 from recall.proposals import Proposal, summary_of
 from recall.report import observations_of
 from slowwave.common.errors import Refused, UnusableInput
-from slowwave.common.lexicon.labels import canonical_type
 from slowwave.integrations.python_api import OpenMemory
 from slowwave.review.proposals import observations_in
 
@@ -47,10 +47,6 @@ def change_of(memory: OpenMemory, proposal: Proposal) -> dict[str, Any]:
     }
 
 
-SplitRequest = tuple[str, str | None, Sequence[str]]
-"""Name, type (None: that of the parent) and observations of a new entity."""
-
-
 def deletion_of(memory: OpenMemory, name: str, observations: Sequence[str]) -> Proposal:
     """The proposal to delete these observations (ids or contents) of an entity; the same waits only once.
 
@@ -80,7 +76,7 @@ def _ids(live: Mapping[str, str], observations: Sequence[str]) -> list[str]:
 def split_of(
     memory: OpenMemory,
     name: str,
-    requests: Sequence[SplitRequest],
+    requested: Sequence[SplitPart],
     parent_name: str | None = None,
     made_for: str | None = None,
 ) -> Proposal:
@@ -103,17 +99,9 @@ def split_of(
             f"Something else is known of {entity['name']} since the plan was made.",
             "`propose_entity_split_tool` makes another.",
         )
-    place, splits = memory.place, _splits(entity["entity_type"], requests, live)
+    place = memory.place
+    splits = [replace(each, observations=tuple(_ids(live, each.observations))) for each in requested]
     return propose_split(place.run("propose"), entity["id"], place.settings.split, splits, proposed_by="agent")
-
-
-def _splits(parent_type: str, requests: Sequence[SplitRequest], live: Mapping[str, str]) -> list[SplitPart]:
-    from slowwave.review.split_plan import SplitPart
-
-    return [
-        SplitPart(name, (canonical_type(kind) or kind) if kind else parent_type, tuple(_ids(live, observations)))
-        for name, kind, observations in requests
-    ]
 
 
 def split_numbers(memory: OpenMemory, proposal: Proposal) -> dict[str, Any]:

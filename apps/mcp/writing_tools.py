@@ -20,6 +20,7 @@ from .tools import Agent, Document, memory_of, tool, worded
 
 if TYPE_CHECKING:
     from slowwave.common.types import Added
+    from slowwave.review.split_plan import SplitPart
 
 Observations = Annotated[list[Text], Field(min_length=1, max_length=200)]
 
@@ -99,9 +100,12 @@ class ApprovedSplit(BaseModel):
     )
 
     @property
-    def request(self) -> tuple[str, str | None, list[str]]:
+    def part(self) -> SplitPart:
         """As `changes.split_of` takes it."""
-        return self.name, self.entity_type, [o if isinstance(o, str) else o.id for o in self.observations]
+        from slowwave.review.split_plan import SplitPart
+
+        ids = tuple(each if isinstance(each, str) else each.id for each in self.observations)
+        return SplitPart(self.name, self.entity_type or "", ids)
 
 
 Splits = Annotated[list[ApprovedSplit], Field(min_length=1, max_length=100)]
@@ -124,8 +128,8 @@ def execute_entity_split_tool(
     It leaves a proposal, which waits until a person decides in one of the `doors`: until then nothing has changed.
     `list_proposals` tells what was decided. What is not listed stays where it is.
     """
-    memory, requests = memory_of(ctx), [each.request for each in approved_splits]
-    proposal = split_of(memory, entity_name, requests, parent_entity_name, plan_hash)
+    memory, parts = memory_of(ctx), [each.part for each in approved_splits]
+    proposal = split_of(memory, entity_name, parts, parent_entity_name, plan_hash)
     return {**change_of(memory, proposal), **split_numbers(memory, proposal)}
 
 
