@@ -66,18 +66,16 @@ class Tables:
             for each in work:
                 each.close()  # does nothing to what has ended
 
-    async def rows(
-        self, name: str, key: str, ids: Iterable[str], columns: Sequence[str], where: Condition | None = None
-    ) -> Sequence[Row]:
-        """Rows whose `key` is among the ids and that meet a condition: these columns, and perhaps others.
+    async def rows(self, name: str, key: str, ids: Iterable[str], columns: Sequence[str]) -> Sequence[Row]:
+        """Rows whose `key` is among the ids: these columns, and perhaps others.
 
         For the hundred rows of a question: plain rows take a tenth of the time of frames there. They are shared, and to
         be read only.
         """
         resident = self.residents.get(name)
         if resident is not None:
-            return resident.rows(resident.places(key, ids, where), columns)
-        return (await self._fetched(name, key, ids, columns, where)).rows(named=True)
+            return resident.rows(resident.places(key, ids), columns)
+        return (await self.fetch(name, key, sorted({*ids}), columns)).rows(named=True)
 
     async def with_vectors(
         self, name: str, keys: Mapping[str, Iterable[str]], columns: Sequence[str], where: Condition | None = None
@@ -88,7 +86,8 @@ class Tables:
             places = np.unique(np.concatenate([resident.places(key, ids, where) for key, ids in keys.items()]))
             return MatchedRows(resident.rows(places, columns), resident.vectors(places))
         wanted = [*columns, "vector"]
-        parts = await _at_once([self._fetched(name, key, ids, wanted, where) for key, ids in keys.items()])
+        sql = where.sql if where is not None else None
+        parts = await _at_once([self.fetch(name, key, sorted({*ids}), wanted, sql) for key, ids in keys.items()])
         return found_in(pl.concat(parts).unique("id", keep="first", maintain_order=True))
 
     async def at_turns(self, name: str, turns: Sequence[tuple[str, int]], columns: Sequence[str]) -> Sequence[Row]:
@@ -100,11 +99,6 @@ class Tables:
         places = ", ".join(map(str, sorted({place for _, place in turns})))
         query = (await self.table(name)).query().where(f"conversation_id IN ({talks}) AND ordinal IN ({places})")
         return frame_of(await query.select(list(columns)).to_arrow()).rows(named=True)
-
-    async def _fetched(
-        self, name: str, key: str, ids: Iterable[str], columns: Sequence[str], where: Condition | None
-    ) -> pl.DataFrame:
-        return await self.fetch(name, key, sorted({*ids}), columns, where.sql if where is not None else None)
 
     async def fetch(
         self, name: str, key: str, ids: Sequence[str], columns: Sequence[str], where: str | None = None
