@@ -150,15 +150,11 @@ def _written(tx: Transaction, run: Run, call: _Observed, plan: _ObservationPlan,
         write_facts(tx, plan.facts, new=new)
         write_beside_facts(tx, plan.decided, new)
     added = _added(plan, plan.facts)
-    winner = added.outcomes[0].fact_id
-    if call.instead_of is not None and winner not in (None, call.instead_of) and _is_active(tx, call.instead_of):
-        _retire(tx, run, plan.target.id, [call.instead_of], winner)
+    winner, old = added.outcomes[0].fact_id, [call.instead_of] if call.instead_of else []
+    still = tx.by_ids("facts", old, ["id"], where="status = 'active'")["id"].to_list()  # the new one may have ended it
+    if still and winner not in (None, *still):
+        _retire(tx, run, plan.target.id, still, winner)
     return added
-
-
-def _is_active(tx: Transaction, fact: str) -> bool:
-    """Whether a fact still holds: what was stated may have ended it."""
-    return tx.by_ids("facts", [fact], ["status"])["status"].to_list() == ["active"]
 
 
 def _left_to_patches(run: Run, call: _Observed) -> Added:
