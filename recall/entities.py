@@ -19,7 +19,7 @@ from slowwave.common.lexicon.labels import canonical_type
 from slowwave.common.settings import RecallSettings
 from slowwave.common.text import normalise_name
 from slowwave.common.types import Entity, FoundEntity, RankedEntity
-from slowwave.common.validity import MAX_CHAIN, live_sql
+from slowwave.common.validity import MAX_CHAIN, live_sql, of_rows
 from slowwave.facts.aspects import NO_KNOWLEDGE
 from slowwave.graph.graph import is_filed_elsewhere
 from slowwave.graph.name_index import NameIndex, index_names, query_words, with_more
@@ -258,7 +258,7 @@ class EntitySearch:
                     tables.columns_of("entities", _OF_ENTITY),
                     tables.columns_of("entity_aliases", _ALIAS),
                 )
-                entities = _listed(entities).select(_ENTITY)
+                entities = entities.filter(of_rows(LISTED)).select(_ENTITY)
                 kept = self._keep(tables.versions, await asyncio.to_thread(_indexed, entities, aliases), entities)
         return kept
 
@@ -315,11 +315,6 @@ class EntitySearch:
     def _keep(self, versions: Mapping[str, int], made: NameIndexes, entities: pl.DataFrame) -> NameIndexes:
         self._index = (_key(versions), made, {row[0]: row for row in entities.select(_ENTITY).iter_rows()})
         return made
-
-
-def _listed(entities: pl.DataFrame) -> pl.DataFrame:
-    """Those that are `LISTED`."""
-    return entities.filter(pl.col("merged_into").is_null(), pl.col("status").ne_missing("archived"))
 
 
 def _written(steps: Sequence[RowStep] | None, columns: Sequence[str]) -> list[dict[str, Any]] | None:

@@ -120,9 +120,7 @@ def write_pages(snapshot: Snapshot, now: datetime, folder: Path) -> dict[str, in
     files = page_names(snapshot.frame("entities", columns=["id", "name"]))
     live = set(snapshot.frame("facts", live_sql(now), ["id"])["id"])
     count = 0
-    for rows in batches(
-        snapshot, "entities", ["id", "name", "entity_type", "summary", "first_seen_at", "last_seen_at"]
-    ):
+    for rows in batches(snapshot, "entities", ["id", "name", "entity_type", "summary"]):
         for entity, facts, names in _with_facts(snapshot, rows):
             count += len(facts)
             page = _page(entity, facts, names, files, live)

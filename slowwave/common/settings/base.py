@@ -81,7 +81,7 @@ class RetentionSettings(Group):
         30, ge=1, le=3650, description="Older versions are compacted away; undo and as-of-commit end there."
     )
     lease_s: float = Field(
-        30.0, ge=1.0, le=3600.0, description="Seconds of silence that end it, for who waits so long."
+        30.0, ge=1.0, le=3600.0, description="Seconds of silence after which a waiting writer takes over."
     )
     lease_wait_s: float = Field(
         60.0, ge=0.0, le=3600.0, description="Seconds that one try waits; a task of a flow has six."
