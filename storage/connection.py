@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import re
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from fnmatch import fnmatchcase
+from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
@@ -77,6 +79,7 @@ _PUBLISHED = f"{HEAD}.lance/_versions"  # holds a file only once the head is rea
 NO_STORE = "Check the path: --store, SLOWWAVE_STORE, or `store` of `open_memory`. `slowwave ingest PATH` makes a store."
 INDEX_CACHE, METADATA_CACHE = 48 << 20, 16 << 20
 MANIFEST = ".manifest"
+_M_MMAP_THRESHOLD, _LARGE_BUFFER = -3, 4 << 20  # of glibc's mallopt
 _AT_ONCE = 4  # queries: one alone leaves cores idle
 _MAKING = ".making-"  # begins the name of a folder in which a namespace is made
 _MAKING_S = 3600  # making one takes seconds
@@ -180,6 +183,7 @@ def connect(uri: str, namespace: str) -> DBConnection:
     opened and when `checkout_latest` asks.
     """
     os.environ.setdefault("LANCEDB_LOG", "error")  # a warning per search otherwise
+    _give_memory_back()
     defer_client()
     import lancedb
 
@@ -187,6 +191,17 @@ def connect(uri: str, namespace: str) -> DBConnection:
     return lancedb.connect(
         where, storage_options=options, read_consistency_interval=freshness(uri), session=engine_session()
     )
+
+
+@cache
+def _give_memory_back() -> None:
+    """Let glibc map each large buffer by itself, so that its memory is free again when it is.
+
+    By default glibc takes larger and larger buffers from its heap once such a buffer was freed, and the heap keeps what
+    reading a table needed: 50 MB for 100,000 facts.
+    """
+    with suppress(AttributeError, OSError):  # another library of C
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BUFFER)
 
 
 def engine_session() -> Session:

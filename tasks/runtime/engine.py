@@ -11,6 +11,7 @@ import inspect
 import logging
 import os
 import sys
+import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -46,17 +47,35 @@ def may_be_prefect() -> bool:
         or bool(os.environ.get(PROFILE))
         or API in _text(profiles)
         or any(name in _text(Path(".env")) for name in (API, ELSEWHERE))
-        or bool(_text(Path("prefect.toml")))
-        or "[TOOL.PREFECT" in _text(Path("pyproject.toml"))
+        or _has_api(Path("prefect.toml"))
+        or _has_api(Path("pyproject.toml"), "tool", "prefect")
     )
 
 
 def _text(path: Path) -> str:
     """What a file says, in capitals; nothing where it cannot be read, by Prefect either."""
+    return _raw(path).upper()
+
+
+def _raw(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace").upper()
+        return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
+
+
+def _has_api(path: Path, *tables: str) -> bool:
+    """Whether settings in a TOML file may name an API, or a file of profiles; yes where the file cannot be parsed."""
+    text = _raw(path)
+    if "prefect" in tables and "prefect" not in text:
+        return False
+    try:
+        settings = tomllib.loads(text)
+        for name in tables:
+            settings = settings.get(name, {})
+        return any(name.upper() in ("API", ELSEWHERE) or API in name.upper() for name in settings)
+    except (tomllib.TOMLDecodeError, AttributeError):
+        return True
 
 
 P = ParamSpec("P")
