@@ -297,7 +297,7 @@ class ExtractSettings(Group):
     max_entities_per_message: FewOrNone = Field(10, description="Entities of a message; more are dropped (S2-18).")
     max_facts_per_message: FewOrNone = Field(15, description="Facts of a message; more are dropped (S2-18).")
     max_outline_lines: FewOrNone = Field(
-        12, description="Lines of the outline of a window, which a model writes; 0: it writes none."
+        20, description="Lines of the outline of a window, which a model writes; 0: it writes none."
     )
     language: Literal["", "en", "es", "de", "fr", "pt", "it", "nl", "zh", "ja", "ko", "ru"] = Field(
         "",
