@@ -90,7 +90,7 @@ def rounds_of(
     write: Write, ask: Ask, facts: Sequence[synthetic.FactText], rounds: int, seed: int
 ) -> tuple[float, list[Round]]:
     """What a question costs when nothing is written (median), and the rounds."""
-    questions = [fact.question for fact in facts[: WARM_UP * 3 + rounds * QUESTIONS]]
+    questions = [fact.question for fact in facts]
     warm = median([cost_of(ask, question) for question in questions[: WARM_UP * 3]][WARM_UP:])
     found = []
     for number, said in enumerate(lines(rounds, seed)):
@@ -108,7 +108,7 @@ def lines(count: int, seed: int) -> Iterator[tuple[str, str]]:
 def _own(place: Path, facts: Sequence[synthetic.FactText], rounds: int) -> Iterable[Figure]:
     name = f"{len(facts):,} facts"
     for who, measure in (("", own_rounds), ("langgraph face: ", face_rounds)):
-        used = facts[: WARM_UP * 3 + rounds * QUESTIONS]  # the others would count as memory of the store
+        used = facts[: WARM_UP * 3 + rounds * QUESTIONS]  # more would count as memory of the store
         warm, found, batch, peak = in_fresh_process(measure, str(place / "slowwave"), used, rounds)
         bars = (WRITE_BAR + 10 * bool(who), 1.5 * warm + 2 + 3 * bool(who))
         yield Figure("loop", f"{name}: {who}warm question", warm, "cpu ms")

@@ -113,7 +113,7 @@ def ends_of(decisions: pl.DataFrame) -> pl.DataFrame:
     until, then, replaced = (
         pl.col("measures").str.json_path_match(path) for path in ("$.valid_to[0]", "$.valid_to[1]", "$.replaced_by[0]")
     )
-    is_recorded = pl.col("action").is_in(["supersede", "retract", "shorten"]) & then.is_not_null()
+    is_recorded = pl.col("action").is_in(["supersede", "retract"]) & then.is_not_null()
     return decisions.filter((pl.col("action") == "close") | is_recorded).select(
         id="subject_id",
         end_known_at="at",

@@ -44,7 +44,7 @@ TIES = f"(({RELATIONS}) OR array_length(mentions) > 0)"
 """Facts that tie entities together: by a relation, or by naming them."""
 _ENTITY = {"id": pl.String(), "status": pl.String(), "merged_into": pl.String()}
 _NO_FACTS = {name: frames.FACTS[name] for name in (*_RELATION, "status", "expired_at")}
-_CHANGED = "action IN ('close', 'supersede', 'retract', 'shorten')"
+_CHANGED = "action IN ('close', 'supersede', 'retract')"
 
 Frames = Mapping[str, pl.DataFrame]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import re
 import sys
@@ -79,7 +78,8 @@ _PUBLISHED = f"{HEAD}.lance/_versions"  # holds a file only once the head is rea
 NO_STORE = "Check the path: --store, SLOWWAVE_STORE, or `store` of `open_memory`. `slowwave ingest PATH` makes a store."
 INDEX_CACHE, METADATA_CACHE = 48 << 20, 16 << 20
 MANIFEST = ".manifest"
-_M_MMAP_THRESHOLD, _LARGE_BUFFER = -3, 4 << 20  # of glibc's mallopt
+LARGE_BUFFER = 4 << 20
+_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -3, -1  # of glibc's mallopt
 _AT_ONCE = 4  # queries: one alone leaves cores idle
 _MAKING = ".making-"  # begins the name of a folder in which a namespace is made
 _MAKING_S = 3600  # making one takes seconds
@@ -195,13 +195,21 @@ def connect(uri: str, namespace: str) -> DBConnection:
 
 @cache
 def _give_memory_back() -> None:
-    """Let glibc map each large buffer by itself, so that its memory is free again when it is.
+    """Give the memory of large buffers back to the system when they are freed, in this process; for glibc.
 
-    By default glibc takes larger and larger buffers from its heap once such a buffer was freed, and the heap keeps what
-    reading a table needed: 50 MB for 100,000 facts.
+    After a large buffer is freed, glibc serves later ones of that size from its heap, and the heap keeps the memory:
+    50 MB of 100,000 facts. Both limits are set, because setting one of them stops glibc from moving the other. Whoever
+    set them in the environment is obeyed.
     """
-    with suppress(AttributeError, OSError):  # another library of C
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BUFFER)
+    is_set = any(name.startswith("MALLOC_") for name in os.environ) or "GLIBC_TUNABLES" in os.environ
+    if sys.platform != "linux" or is_set:
+        return
+    with suppress(ImportError, AttributeError, OSError):  # musl has no mallopt
+        from ctypes import CDLL
+
+        limit = CDLL(None).mallopt
+        limit(_M_MMAP_THRESHOLD, LARGE_BUFFER)
+        limit(_M_TRIM_THRESHOLD, 2 * LARGE_BUFFER)
 
 
 def engine_session() -> Session:

@@ -59,7 +59,6 @@ class RunCount(StrEnum):
     FACTS_COMPARED = "facts compared", "facts compared with similar ones"
     FACTS_CONFIRMED = "facts confirmed", "known facts confirmed"
     FACTS_ENDED = "facts ended", "facts that no longer hold"
-    FACTS_ENDED_EARLIER = "facts ended earlier", "facts that ended earlier than known"
     FACTS_LEARNED = "facts learned", "new facts"
     FACTS_LEFT_FOR_LATER = "facts left for later", "facts left for a later run", IN_SHORT
     FACTS_MERGED = "facts merged", "duplicate facts merged"

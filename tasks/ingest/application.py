@@ -51,7 +51,6 @@ OUTCOMES = {
     "close": RunCount.FACTS_ENDED,
     "refuse": RunCount.CHANGES_REFUSED,
     "dispute": RunCount.CONTRADICTIONS_NOTED,
-    "shorten": RunCount.FACTS_ENDED_EARLIER,
 }
 
 

@@ -2,7 +2,7 @@
 
 This is the only seam. Without a Prefect API a call would start an ephemeral server, wait ten seconds for it and lose
 the history; inline, a flow is just its function, and the run is recorded in the store as always. Importing Prefect
-takes two seconds of processor time, so that a process in which it cannot be the engine does not import it.
+takes two seconds of processor time; a process that cannot use it does not import it.
 """
 
 from __future__ import annotations
@@ -45,36 +45,29 @@ def may_be_prefect() -> bool:
         "prefect" in sys.modules
         or any(name.upper().startswith(API) for name in os.environ)
         or bool(os.environ.get(PROFILE))
-        or API in _text(profiles)
-        or any(name in _text(Path(".env")) for name in (API, ELSEWHERE))
-        or _has_api(Path("prefect.toml"))
-        or _has_api(Path("pyproject.toml"), "tool", "prefect")
+        or API in _text(profiles).upper()
+        or any(name in _text(Path(".env")).upper() for name in (API, ELSEWHERE))
+        or _may_name_api(Path("prefect.toml"))
+        or _may_name_api(Path("pyproject.toml"), "tool", "prefect")
     )
 
 
 def _text(path: Path) -> str:
-    """What a file says, in capitals; nothing where it cannot be read, by Prefect either."""
-    return _raw(path).upper()
-
-
-def _raw(path: Path) -> str:
+    """What a file says; nothing where it cannot be read, by Prefect either."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
 
 
-def _has_api(path: Path, *tables: str) -> bool:
-    """Whether settings in a TOML file may name an API, or a file of profiles; yes where the file cannot be parsed."""
-    text = _raw(path)
-    if "prefect" in tables and "prefect" not in text:
-        return False
+def _may_name_api(path: Path, *tables: str) -> bool:
+    """Whether a table of a TOML file may name an API, or a file of profiles; yes where the file cannot be parsed."""
     try:
-        settings = tomllib.loads(text)
+        settings = tomllib.loads(_text(path))
         for name in tables:
             settings = settings.get(name, {})
-        return any(name.upper() in ("API", ELSEWHERE) or API in name.upper() for name in settings)
-    except (tomllib.TOMLDecodeError, AttributeError):
+        return "api" in settings or "profiles_path" in settings
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return True
 
 

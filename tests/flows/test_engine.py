@@ -206,6 +206,7 @@ def test_a_memory_learns_sleeps_and_is_reviewed_without_an_import_of_prefect(tmp
 
 
 URL = "http://127.0.0.1:4200/api"
+PROFILES = f"active = 'x'\n[profiles.x]\nPREFECT_API_URL = '{URL}'"
 
 
 @pytest.mark.parametrize(
@@ -225,6 +226,9 @@ URL = "http://127.0.0.1:4200/api"
         ({"pyproject.toml": f"[tool]\nprefect = {{api = {{url = '{URL}'}}}}"}, {}, True),
         ({"pyproject.toml": "[tool.prefect.logging.to_api]\nenabled = true"}, {}, False),
         ({"pyproject.toml": "[tool.prefect\nbroken"}, {}, True),
+        ({"pyproject.toml": "[tool]\nprefect = 3"}, {}, True),
+        ({"prefect.toml": "profiles_path = 'p.toml'", "p.toml": PROFILES}, {}, True),
+        ({"pyproject.toml": "[tool.prefect]\nprofiles_path = 'p.toml'", "p.toml": PROFILES}, {}, True),
         ({"pyproject.toml": f"[tool.other.api]\nurl = '{URL}'"}, {}, False),
         ({".prefect/profiles.toml": f"active = 'x'\n[profiles.x]\nPREFECT_API_URL = '{URL}'"}, {}, True),
         ({".prefect/profiles.toml": "active = 'x'\n[profiles.x]\nPREFECT_LOGGING_LEVEL = 'INFO'"}, {}, False),
