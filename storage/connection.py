@@ -78,7 +78,7 @@ _PUBLISHED = f"{HEAD}.lance/_versions"  # holds a file only once the head is rea
 NO_STORE = "Check the path: --store, SLOWWAVE_STORE, or `store` of `open_memory`. `slowwave ingest PATH` makes a store."
 INDEX_CACHE, METADATA_CACHE = 48 << 20, 16 << 20
 MANIFEST = ".manifest"
-LARGE_BUFFER = 4 << 20
+LARGE_BUFFER = 1 << 20
 _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -3, -1  # of glibc's mallopt
 _AT_ONCE = 4  # queries: one alone leaves cores idle
 _MAKING = ".making-"  # begins the name of a folder in which a namespace is made
@@ -198,7 +198,7 @@ def _give_memory_back() -> None:
     """Give the memory of large buffers back to the system when they are freed, in this process; for glibc.
 
     After a large buffer is freed, glibc serves later ones of that size from its heap, and the heap keeps the memory:
-    50 MB of 100,000 facts. Both limits are set, because setting one of them stops glibc from moving the other. Whoever
+    40 MB of 100,000 facts. Both limits are set, because setting one of them stops glibc from moving the other. Whoever
     set them in the environment is obeyed.
     """
     is_set = any(name.startswith("MALLOC_") for name in os.environ) or "GLIBC_TUNABLES" in os.environ
