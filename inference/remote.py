@@ -335,7 +335,8 @@ class AgentClient(ModelClient):
 async def _run(agent: Agent, request: Request) -> AgentReply:
     """The reply of one process, or an `AgentError`."""
     command = agent.command(request)
-    environment = _environment(os.environ) | agent.environment(request)
+    login = {name: os.environ[name] for name in _LOGIN_VARIABLES if name in os.environ}
+    environment = login | {SILENCE: "1"} | agent.environment(request)
     program = shutil.which(agent.program)
     if program is None:
         raise agent.missing()
@@ -397,7 +398,3 @@ def end(group: int) -> None:
     """End all processes of a group that are left."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
-
-
-def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    return {name: environ[name] for name in _LOGIN_VARIABLES if name in environ} | {SILENCE: "1"}

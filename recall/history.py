@@ -191,7 +191,7 @@ def story_of(snapshot: Snapshot, name: str, now: datetime | None = None) -> Stor
         id=row["id"],
         kind=kind,
         title=str(row[_TITLES[kind]]),
-        columns=_shown(row),
+        columns={key: value for key, value in row.items() if value not in (None, "", []) and key not in _HIDDEN},
         evidence=evidence,
         lineage=tuple(lineage),
         decisions=decisions,
@@ -265,10 +265,6 @@ def _the_one(kind: str, name: str, rows: pl.DataFrame) -> dict[str, Any]:
     raise UnknownName(
         "id (several begin like that)", name, rows["id"], f"Give the letters of the one you mean: {meant}{more}."
     )
-
-
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if value not in (None, "", []) and key not in _HIDDEN}
 
 
 def _facts_of(snapshot: Snapshot, message: str) -> tuple[tuple[str, str, str, str], ...]:

@@ -182,7 +182,8 @@ async def _search(
     cosines = {row["id"]: cosine * _fullness(row["statement"]) for row, cosine in near}
     texts = [_searched(row) for row in rows.values()]
     shared = word_overlaps(question.content, texts)
-    overlaps = {name: share * _weight(rows[name]) for name, share in zip(rows, shared, strict=True)}
+    weights = (QUOTED if is_quotation(row["statement"]) else 1.0 for row in rows.values())
+    overlaps = {name: share * weight for name, share, weight in zip(rows, shared, weights, strict=True)}
     stated = [Evidence(fact, message, cosines[fact], overlaps[fact]) for fact, message in evidence if fact in rows]
     order = rank_facts([one for one in stated if one.fact_id not in ended], lexical)
     order = _with_replies(order, rows, replies)
@@ -195,11 +196,6 @@ async def _search(
         order = raised_by_ended(order, matched, last, rows)
     order = _each_sentence_once(order, rows)
     return Ranked(order, rows, vectors, found.messages, scores, matches), is_all
-
-
-def _weight(fact: Row) -> float:
-    """How much the words count that a fact shares with the question."""
-    return QUOTED if is_quotation(fact["statement"]) else 1.0
 
 
 def _fullness(statement: str) -> float:

@@ -195,11 +195,10 @@ def connect(uri: str, namespace: str) -> DBConnection:
 
 @cache
 def _give_memory_back() -> None:
-    """Give the memory of large buffers back to the system when they are freed, in this process; for glibc.
+    """Give the memory of large buffers back when they are freed, in this process, unless the environment says how.
 
-    After a large buffer is freed, glibc serves later ones of that size from its heap, and the heap keeps the memory:
-    40 MB of 100,000 facts. Both limits are set, because setting one of them stops glibc from moving the other. Whoever
-    set them in the environment is obeyed.
+    Otherwise glibc serves later buffers of that size from its heap, which keeps 40 MB of 100,000 facts. Once one of the
+    two limits is set, glibc does not move the other.
     """
     is_set = any(name.startswith("MALLOC_") for name in os.environ) or "GLIBC_TUNABLES" in os.environ
     if sys.platform != "linux" or is_set:

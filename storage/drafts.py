@@ -127,7 +127,8 @@ class Drafting(Transaction):
         """The rows whose change needs approval."""
         stored = self.by_ids(name, ids)
         if frame is None:
-            return set(_with_a_say(name, stored)["id"])
+            is_stated = pl.col("status").is_in(APPROVED) if name in FACT_TABLES else pl.lit(True)
+            return set(stored.filter(is_stated)["id"])
         both = frame.drop("vector", strict=False).join(stored, on="id", how="left", suffix="_was")
         columns = [c for c in frame.columns if c not in ("id", "vector") and c not in TABLES[name].refreshed]
         columns = [c for c in columns if not TABLES[name].columns[c].is_signal]
@@ -290,10 +291,6 @@ class Drafting(Transaction):
 def _in_clean_words(drafts: pl.DataFrame) -> pl.DataFrame:
     """What who proposes says of each, as it may be stored."""
     return drafts.with_columns(pl.Series(name, cleaned_all(drafts[name])) for name in ("title", "reason", "subject"))
-
-
-def _with_a_say(name: str, rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.filter(pl.col("status").is_in(APPROVED)) if name in FACT_TABLES else rows
 
 
 def _bare(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -67,16 +67,13 @@ def nearest_in_memory(resident: Resident, vectors: np.ndarray, k: int, where: Co
 def nearest_in(reading: Reading, name: str, where: str | None = None) -> Nearest:
     """`nearest` in these rows for several calls: what is compared exactly is read once and kept."""
     table, where = reading.handle(name), reading.seen(name, where)
-    if table.count_rows() > EXACT_ROWS and (index := _vector_index(table)) is not None:
-        return _IndexedRows(table, index, where).nearest
+    if table.count_rows() > EXACT_ROWS:
+        for index in table.list_indices():
+            if "vector" in index.columns:
+                return _IndexedRows(table, index.name, where).nearest
     has_vector = f"({where}) AND vector IS NOT NULL" if where else "vector IS NOT NULL"
     rows = read_rows(table, has_vector, ["id", ROW, "vector"])
     return partial(_exact, rows, unit_matrix(rows["vector"], reading.dims))
-
-
-def _vector_index(table: Table) -> str | None:
-    """The name of the index of vectors."""
-    return next((index.name for index in table.list_indices() if "vector" in index.columns), None)
 
 
 def nearest_among(ids: pl.Series, vectors: np.ndarray, k: int) -> pl.DataFrame:

@@ -387,7 +387,9 @@ async def judge(
             [JudgedPair(a, b) for a, b, _ in questions], left={id_ for a, b, _ in questions for id_ in (a, b)}
         )
     answers = await language.ask_many(
-        [render_pairs(_numbered(group)) for group in groups], Reconciliation, "consolidate"
+        [render_pairs(tuple(replace(each, number=n) for n, (_, _, each) in enumerate(group, 1))) for group in groups],
+        Reconciliation,
+        "consolidate",
     )
     result = PairAnswers()
     for group, answer in zip(groups, answers, strict=True):
@@ -398,10 +400,6 @@ async def judge(
         for number, (a, b, _) in enumerate(group, 1):
             result.judged.append(_judged(a, b, [each for each in verdicts if each.n == number], silence))
     return result
-
-
-def _numbered(group: Sequence[tuple[str, str, PairQuestion]]) -> tuple[PairQuestion, ...]:
-    return tuple(replace(each, number=n) for n, (_, _, each) in enumerate(group, 1))
 
 
 def _judged(a: str, b: str, verdicts: Sequence[PairVerdict], silence: str) -> JudgedPair:

@@ -208,11 +208,8 @@ def _claim(before: Row, hints: Sequence[Row], given: Mapping[str, Sequence[Row]]
     new = [{"fact": {n: hint[n] for n in frames.FACTS}, "directives": given.get(hint["id"], [])} for hint in hints]
     surest = max([*known, *new], key=lambda each: each["fact"]["confidence"])
     directives = {as_json(each): each for claim in (*known, *new) for each in claim["directives"]}
-    return {"fact": _as_text(surest["fact"]), "directives": list(directives.values())}
-
-
-def _as_text(fact: Row) -> Row:
-    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in fact.items()}
+    fact = {name: each.isoformat() if isinstance(each, datetime) else each for name, each in surest["fact"].items()}
+    return {"fact": fact, "directives": list(directives.values())}
 
 
 def _first_sure(hints: Sequence[Row], steps: Sequence[Row], settings: BeliefSettings) -> int | None:
