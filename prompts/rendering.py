@@ -27,6 +27,7 @@ from slowwave.common.records import (
 )
 from slowwave.common.settings import ExtractSettings
 from slowwave.common.text import as_json, digest
+from slowwave.common.timestamps import WEEKDAY_NAMES
 from slowwave.facts.revision.predicates import DEFAULT as KNOWN_RELATIONS
 
 from .responses import (
@@ -111,6 +112,7 @@ def _stamp(pattern: str) -> Callable[[datetime], str]:
 def _environment() -> Environment:
     made = Environment(loader=FileSystemLoader(FOLDER), undefined=StrictUndefined, autoescape=False, finalize=_printed)
     made.filters |= {"data": as_data, "day": _stamp("%Y-%m-%d"), "minute": _stamp("%Y-%m-%d %H:%M")}
+    made.filters["weekday"] = lambda moment: WEEKDAY_NAMES[int(_stamp("%w")(moment)) - 1]
     return made
 
 

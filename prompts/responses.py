@@ -124,9 +124,9 @@ class Directive(Brief):
     """What a new fact does to an earlier one, which is named by its index or in words."""
 
     known: Reference | None = Field(default=None, alias="k")
-    verdict: Lenient[Literal["updates", "corrects", "ends", "contradicts"]] = Field(default=None, alias="v")
+    verdict: Lenient[Literal["updates", "covers", "corrects", "ends", "contradicts"]] = Field(default=None, alias="v")
     object: str | None = Field(default=None, alias="old")
-    action: SkipJsonSchema[Literal["supersede", "retract", "contradict"]] = "supersede"
+    action: SkipJsonSchema[Literal["supersede", "cover", "retract", "contradict"]] = "supersede"
     reason: SkipJsonSchema[Literal["correction", "temporal_change"]] = "temporal_change"
 
 

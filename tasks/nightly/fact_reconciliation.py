@@ -40,6 +40,7 @@ from slowwave.facts.deduplication.duplicates import (
 from slowwave.facts.deduplication.pairs_for_a_model import (
     CONTRADICTS,
     CORRECTS,
+    COVERS,
     UPDATES,
     JudgedPair,
     Mode,
@@ -48,6 +49,7 @@ from slowwave.facts.deduplication.pairs_for_a_model import (
 )
 from slowwave.facts.deduplication.reconciliation_plan import ReconciliationPlan, plan_reconciliation
 from slowwave.facts.revision.application import Surroundings
+from slowwave.facts.revision.supersession import COVER
 from slowwave.reading.extraction.date_words import stated_date
 from storage.rows import column_names, quoted
 from storage.search import near_rows, unit_matrix
@@ -92,6 +94,8 @@ class Comparison:
     vectors: npt.NDArray[np.float32]
     merges: Merges
     rule: MergeRule
+    covered: tuple[JudgedPair, ...] = ()
+    """Pairs that the extractor judged: the second fact says all that the first one says."""
 
 
 @dataclass(slots=True)
@@ -220,13 +224,16 @@ def comparison_of(
 
     By a `rule` of the steward, which knows the `usage` of facts (id and more), only what is near to another is met.
     """
-    compared = _compared(run, snapshot, seeds, settings).with_columns(is_seed=pl.col("id").is_in(seeds.implode()))
+    covers = _covers(snapshot, seeds) if rule is None else ()
+    covered = pl.Series([each.first for each in covers], dtype=pl.String)
+    compared = _compared(run, snapshot, pl.concat([seeds, covered]), settings)
+    compared = compared.with_columns(is_seed=pl.col("id").is_in(seeds.implode()))
     matrix, compared = unit_matrix(compared["vector"], snapshot.dims), compared.drop("vector")
     resolve, is_whole = resolve_of(run, settings), rule is None
     pairs = find_pairs(compared, matrix, settings, min(resolve, settings.merge_cosine))
     topics = find_topics(compared, matrix) if version and is_whole else pl.DataFrame(schema=TOPICS)
     decided = _waiting(snapshot, seeds) if version and is_whole else pl.Series([], dtype=pl.String)
-    met = pl.concat([pairs["a_id"], pairs["b_id"], topics["a_id"], topics["b_id"], decided]).unique()
+    met = pl.concat([pairs["a_id"], pairs["b_id"], topics["a_id"], topics["b_id"], decided, covered]).unique()
     is_met = pl.col("id").is_in(met.implode()) | (pl.col("is_seed") & is_whole)
     rows = compared.select(is_met=is_met)["is_met"].arg_true()
     chosen = compared.select("id", "is_seed")[rows]
@@ -238,7 +245,9 @@ def comparison_of(
     merges = merge_by(pool, rule)
     worth_asking = (pl.col("cosine") >= resolve) | (pl.col("jaccard") >= settings.text_dedup)
     merges = replace(merges, undecided=merges.undecided.filter(worth_asking))
-    return Comparison(snapshot, pool, matrix[rows.to_numpy()], merges, rule)
+    settled = set(pool.settled().iter_rows())
+    covers = tuple(each for each in covers if each.ids not in settled)
+    return Comparison(snapshot, pool, matrix[rows.to_numpy()], merges, rule, covers)
 
 
 def _compared(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: MergeSettings) -> pl.DataFrame:
@@ -251,7 +260,8 @@ def _compared(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: MergeSet
     wanted += min(len(seeds), max(settings.pairwise_max_batch, wanted)) + 1
     if len(seeds) > settings.pairwise_max_batch and len(seeds) * 2 * wanted >= snapshot.count("facts"):
         return whole_scopes(run, snapshot, snapshot.by_ids("facts", seeds, ["id", "scope"])["scope"])
-    live, own = comparable(run, None), snapshot.by_ids("facts", seeds, COMPARED)
+    live = comparable(run, None)
+    own = snapshot.by_ids("facts", seeds, COMPARED, where=live)
     near = near_rows(snapshot, "facts", own.select("scope", "vector", text="statement"), wanted, live, COMPARED)
     return pl.concat([own, near]).unique("id").sort("id")
 
@@ -261,6 +271,13 @@ def whole_scopes(run: Run, snapshot: Snapshot, scopes: pl.Series) -> pl.DataFram
     live, named = comparable(run, None), scopes.drop_nulls().unique().sort()
     inside = f"{live} AND (scope IN ({', '.join(map(quoted, named))}) OR scope IS NULL)" if len(named) else live
     return snapshot.frame("facts", inside, COMPARED).sort("id")
+
+
+def _covers(reading: Reading, seeds: pl.Series) -> tuple[JudgedPair, ...]:
+    """The pairs of which the extractor said that a seed says all that the other fact says, and more."""
+    columns = ["known_id", "candidate_id"]
+    rows = reading.by_ids("fact_directives", seeds, columns, key="candidate_id", where=f"action = {quoted(COVER)}")
+    return tuple(JudgedPair(old, new, COVERS, keep=2) for old, new in sorted(rows.drop_nulls().iter_rows()))
 
 
 def whole_facts(run: Run, reading: Reading, chosen: pl.DataFrame) -> pl.DataFrame:
@@ -322,15 +339,22 @@ async def ask_about_pairs(
     by_pairs: bool,
     dry_run: bool,
 ) -> tuple[PairAnswers, int]:
-    """The verdicts about the pairs that are worth a question, and how many these are; none without a model."""
+    """The verdicts about the pairs that are worth a question, and how many these are; none without a model.
+
+    Those of the extractor are among them, and need no question.
+    """
+    known = list(comparison.covered)
     if language is None:
-        return PairAnswers(), 0
-    resolve = resolve_of(run, settings)
+        return PairAnswers(known), 0
+    resolve, judged = resolve_of(run, settings), {each.ids for each in known}
     pairs = choose_pairs(comparison.pool, comparison.merges, comparison.vectors, settings, resolve, by_pairs=by_pairs)
-    questions = questions_of(comparison.snapshot, pairs, comparison.pool.facts)
+    every = questions_of(comparison.snapshot, pairs, comparison.pool.facts)
+    questions = [each for each in every if (min(each[:2]), max(each[:2])) not in judged]
     if dry_run:
-        return PairAnswers([JudgedPair(a, b) for a, b, _ in questions]), len(questions)
-    return await judge(language, questions, settings), len(questions)
+        return PairAnswers([*known, *(JudgedPair(a, b) for a, b, _ in questions)]), len(questions)
+    answers = await judge(language, questions, settings)
+    answers.judged[:0] = known
+    return answers, len(questions)
 
 
 def questions_of(reading: Reading, pairs: pl.DataFrame, facts: pl.DataFrame) -> list[tuple[str, str, PairQuestion]]:

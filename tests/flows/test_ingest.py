@@ -313,17 +313,7 @@ def test_known_facts_are_shown_to_the_model_and_what_it_calls_superseded_is_clos
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
     shown: list[str] = []
-
-    def reader(request: Body) -> Reply:
-        reply = extractor(request)
-        if known_of(request):
-            shown.append(shown_to(request))
-            body = json.loads(reply.body)
-            body["content"][0]["input"]["facts"][0]["does"] = [{"k": 0, "v": "updates"}]
-            return Reply(200, json.dumps(body).encode())
-        return reply
-
-    serve(reader)
+    serve(reader_of_changes("updates", shown))
     old = written(tmp_path / "old.jsonl", said([("Marta", "I write all my code in the editor vim.")]))
     learn(old, tmp_path / "m", **paid())
     turn = said([("Marta", "I write all my code in the editor neovim now.")], "c2", START + timedelta(days=30))
@@ -336,6 +326,44 @@ def test_known_facts_are_shown_to_the_model_and_what_it_calls_superseded_is_clos
     assert (new_fact["status"], new_fact["supersedes_id"]) == ("active", old_fact["id"])
     [step] = rows(tmp_path / "m", "lineage").to_dicts()
     assert (step["old_id"], step["new_id"]) == (old_fact["id"], new_fact["id"])
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(
+    ("fuller", "is_merged"),
+    [("I write all code in vim 9, my notes too.", True), ("I write all code in vim, my notes too.", False)],
+    ids=["fuller", "a figure is lost"],
+)
+def test_a_fact_that_says_all_of_a_known_one_is_merged_with_it_and_nothing_has_changed(
+    tmp_path: Path, serve: Callable[..., MessagesApi], fuller: str, is_merged: bool
+) -> None:
+    serve(reader_of_changes("covers", []))
+    learn(written(tmp_path / "old.jsonl", said([("Marta", "I write all code in vim 9.")])), tmp_path / "m", **paid())
+    turn = said([("Marta", fuller)], "c2", START + timedelta(days=30))
+    learn(written(tmp_path / "new.jsonl", turn), tmp_path / "m", **paid())
+    known = {row["statement"]: row for row in rows(tmp_path / "m", "facts").to_dicts()}
+    old, new = known["Marta: I write all code in vim 9."], known[f"Marta: {fuller}"]
+    assert (old["valid_to"], new["valid_to"]) == (None, None)
+    assert (old["replaced_by"], new["evidence_count"]) == ((new["id"], 2) if is_merged else (None, 1))
+    assert new["valid_from"] == (START if is_merged else START + timedelta(days=30))
+    outcome = "supersede" if is_merged else "keep_all"
+    assert rows(tmp_path / "m", "pair_decisions")["outcome"].to_list() == [outcome]
+    assert rows(tmp_path / "m", "lineage")["reason"].to_list() == ["consolidated"] * is_merged
+
+
+def reader_of_changes(verdict: str, shown: list[str]) -> Callable[[Body], Reply]:
+    """A model whose first fact has this verdict on the first known one; prompts with known facts are `shown`."""
+
+    def reader(request: Body) -> Reply:
+        reply = extractor(request)
+        if known_of(request):
+            shown.append(shown_to(request))
+            body = json.loads(reply.body)
+            body["content"][0]["input"]["facts"][0]["does"] = [{"k": 0, "v": verdict}]
+            return Reply(200, json.dumps(body).encode())
+        return reply
+
+    return reader
 
 
 @pytest.mark.proof

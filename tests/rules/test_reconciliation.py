@@ -473,7 +473,7 @@ def test_s1_20_every_decision_says_what_it_saw_and_who_decided() -> None:
     assert (told["t"]["decided_by"], told["t"]["model"], told["t"]["reason"]) == (
         "model",
         "anthropic/claude",
-        "A model says that they say the same.",
+        "A model says that this one says all that the other one says.",
     )
     assert f'"prompt_version":"{VERSION}"' in told["t"]["measures"]
     assert set(made.lineage["reason"]) == {"dedup", "consolidated"}

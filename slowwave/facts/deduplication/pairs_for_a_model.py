@@ -243,6 +243,7 @@ def _are_related(people: frozenset[str]) -> pl.Expr:
 
 
 SAME, UPDATES, CORRECTS, CONTRADICTS = "same", "updates", "corrects", "contradicts"
+COVERS = "covers"  # the second fact says all that the first one says; only the extractor says so
 _NEVER_MIXED = tuple(guard for guard in GUARDS if guard.name == "polarity")
 """Numbers, dates and names are looked at by what would be `lost`; in all else a model understands more than a rule."""
 _WAYS = {"pair": pl.Int64, "turn": pl.Int64, "loser": pl.String, "winner": pl.String}
@@ -252,9 +253,9 @@ _WAYS = {"pair": pl.Int64, "turn": pl.Int64, "loser": pl.String, "winner": pl.St
 class JudgedPair:
     """A pair of facts in message order, with the result of the question about it.
 
-    Either a `verdict` (for `same` with the sentence to keep, 1 or 2); or an `error`, if the answer was not usable; or
-    neither, if the budget was spent before the question. `with_merges` adds `duplicate` and `representative` of a pair
-    that is one, or the `guard` that prevents the merge.
+    Either a `verdict` (for `same` and `covers` with the sentence to keep, 1 or 2); or an `error`, if the answer was not
+    usable; or neither, if the budget was spent before the question. `with_merges` adds `duplicate` and
+    `representative` of a pair that is one, or the `guard` that prevents the merge.
     """
 
     first: str
@@ -273,16 +274,16 @@ class JudgedPair:
 
 
 def with_merges(judged: Sequence[JudgedPair], facts: pl.DataFrame) -> tuple[JudgedPair, ...]:
-    """The pairs, those with the verdict `same` with their merge. `facts` are FACTS with both sides.
+    """The pairs, those with the verdict `same` or `covers` with their merge. `facts` are FACTS with both sides.
 
     The sentence that the model keeps is the representative, unless rank forbids it or the other one's words would be
-    lost; then it is the other one. If both ways are forbidden, both facts stay.
+    lost; then it is the other one, if they say the same. If every way is forbidden, both facts stay.
     """
     ways = [
         (row, turn, *((each.second, each.first) if (each.keep == 1) == (turn == 0) else (each.first, each.second)))
         for row, each in enumerate(judged)
-        for turn in (0, 1)
-        if each.verdict == SAME
+        for turn in ((0, 1) if each.verdict == SAME else (0,))
+        if each.verdict in (SAME, COVERS)
     ]
     merged = list(judged)
     read = _guarded(pl.DataFrame(ways, schema=_WAYS, orient="row"), facts).sort("pair", "turn", descending=True)

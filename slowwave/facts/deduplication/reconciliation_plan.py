@@ -186,7 +186,7 @@ def _no_longer_pending(known: pl.DataFrame, done: ClusterMerge) -> pl.DataFrame:
 
 
 MAX_REASON = 500
-_SAME = "A model says that they say the same."
+_SAME = "A model says that this one says all that the other one says."
 
 
 def decisions_of(
@@ -209,7 +209,7 @@ def decisions_of(
         if done.how.get(goes) == CONSOLIDATED and done.steps[goes] == stays:
             rows.append(by_model("absorb", stays, [stays, goes], [stays, goes], _SAME, measures=seen))
         if each.guard:
-            reason = f"A model says that they say the same, but a guard keeps them apart ({each.guard})."
+            reason = f"A model would merge them, but a guard keeps them apart ({each.guard})."
             rows.append(by_model("keep", both[0], both, [], reason, measures=seen))
         if each.error:
             tried = done.facts.filter(pl.col("id").is_in(each.ids))["consolidation_attempts"].fill_null(0).max()

@@ -48,6 +48,7 @@ MADE = frozenset({"person", "organization", "project", "tool", "language"})
 """Types that a model may list without a proper name: "Jon's dance studio" is an entity."""
 VERDICTS = {
     "updates": ("supersede", "temporal_change"),
+    "covers": ("cover", "temporal_change"),
     "corrects": ("supersede", "correction"),
     "ends": ("retract", "temporal_change"),
     "contradicts": ("contradict", "temporal_change"),

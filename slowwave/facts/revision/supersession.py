@@ -30,9 +30,12 @@ READ = tuple(
 )
 KNOWN = (*READ, "is_live")
 DIRECTIVE = "directive"
-SUPERSEDE, RETRACT, CONTRADICT, REPEAT = "supersede", "retract", "contradict", "repeat"
-ACTIONS = (SUPERSEDE, RETRACT, CONTRADICT, REPEAT)
-"""Actions of a claim on a known fact: replace it, end it, contradict it, or repeat it."""
+SUPERSEDE, RETRACT, CONTRADICT = "supersede", "retract", "contradict"
+REPEAT, COVER = "repeat", "cover"
+ACTIONS = (SUPERSEDE, RETRACT, CONTRADICT, REPEAT, COVER)
+"""Actions of a claim on a known fact: replace it, end it, contradict it, repeat it, or say all of it and more.
+
+The last one ends nothing here: the reconciliation that follows merges the two facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ def supersede_facts(
     """
     roots = dict(duplicates.select("id", "target_id").iter_rows())
     given: dict[str, list[Fact]] = defaultdict(list)
-    for directive in directives.filter(pl.col("action") != REPEAT).iter_rows(named=True):
+    for directive in directives.filter(~pl.col("action").is_in([REPEAT, COVER])).iter_rows(named=True):
         given[directive["id"]].append(directive)
     may_conflict = tools.exclusion.candidates(fresh)
     chosen = fresh.filter(pl.col("id").is_in([*given, *may_conflict, *tools.revisions])).select(READ)
