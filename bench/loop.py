@@ -7,6 +7,7 @@ are mem0 without a model (`infer=False`, Qdrant on disk) and LangGraph's `Sqlite
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -32,6 +33,7 @@ from slowwave.integrations.python_api import OpenMemory
 
 from . import synthetic
 from .big_store import write_store
+from .faults.model import KEY, NAME, Model
 from .figures import Figure, Options, in_fresh_process, measured, peak_memory_mib
 from .peers import mem0_of
 
@@ -41,6 +43,10 @@ ROUNDS, WARM_UP = 50, 10
 QUESTIONS = 3
 BATCH = 100
 WRITE_BAR, BATCH_BAR = 60.0, 1_000.0
+OTHERS = ((1, 10), (1_000, 3))
+"""Facts that another process writes at once, and how often."""
+OTHERS_BAR, INGEST_BAR, SMALL_BAR = 150.0, 250.0, 1.6
+SMALL = 200  # facts of the store of the small ingest
 PEER_SIZE = 20_000
 PEERS: Mapping[str, Callable[[], bool]] = {
     "mem0": lambda: bool(find_spec("mem0")),
@@ -72,10 +78,12 @@ def run(options: Options) -> Iterable[Figure]:
     for size in sizes:
         facts = list(islice(synthetic.facts(size, SEED), size))
         place = options.place / str(size)
-        write_store(str(place / "slowwave"), facts, SEED)
+        write_store(str(place / "slowwave"), facts, SEED, compared_at=synthetic.START)
         yield from _own(place, facts, 20 if options.is_quick else ROUNDS)
+        yield from _after_another(place, facts)
         if size == PEER_SIZE:
             yield from _beside(place, facts, 10 if options.is_quick else ROUNDS)
+    yield from _small_ingest(options.place)
     yield from _together(place / "slowwave", facts, 10.0 if options.is_quick else 60.0)
 
 
@@ -166,6 +174,77 @@ def command_cost(command: Sequence[str]) -> float:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     after = os.times()
     return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def _after_another(place: Path, facts: Sequence[synthetic.FactText]) -> Iterable[Figure]:
+    """Questions after another process wrote, and a message through `ingest`."""
+    used, name = facts[:200], f"{len(facts):,} facts"
+    warm, found = in_fresh_process(rounds_after_another, str(place / "slowwave"), used)
+    for count, costs in found.items():
+        bar = 2 * warm + 15 if count == 1 else OTHERS_BAR
+        for number, cost in enumerate(costs, 1):
+            said = f"{name}: question {number} after another process wrote {count:,}"
+            yield Figure("loop", said, cost, "cpu ms", bar, "lower")
+    cost = in_fresh_process(message_cost, str(place / "slowwave"), used)
+    yield Figure("loop", f"{name}: a message through ingest, read by a model", cost, "cpu ms", INGEST_BAR, "lower")
+
+
+def rounds_after_another(uri: str, facts: Sequence[synthetic.FactText]) -> tuple[float, dict[int, tuple[float, float]]]:
+    """What a warm question costs, and the first and second one after so many facts of another process: medians."""
+    questions, found = [fact.question for fact in facts], {}
+    with OpenMemory.open(uri, settings=PATIENT) as memory, get_context("spawn").Pool(1) as other:
+        warm = median([cost_of(memory.recall, question) for question in questions[: WARM_UP * 3]][WARM_UP:])
+        for count, rounds in OTHERS:
+            costs = []
+            for number in range(rounds):
+                other.apply(write_many, (uri, f"Another {count} {number}", count))
+                costs.append([cost_of(memory.recall, question) for question in questions[30 + 2 * number :][:2]])
+            first, second = zip(*costs, strict=True)
+            found[count] = median(first), median(second)
+    return warm, found
+
+
+def write_many(uri: str, about: str, count: int) -> None:
+    """So many statements about one entity, in one call."""
+    said = [f"On day {number}: {what}" for number, (_, what) in enumerate(lines(count, 6))]
+    with OpenMemory.open(uri, settings=PATIENT) as memory:
+        memory.add_observations(about, said)
+
+
+def message_cost(uri: str, facts: Sequence[synthetic.FactText]) -> float:
+    """Milliseconds of one message through `ingest`, whose answer a server on loopback has ready."""
+    with Model() as model, OpenMemory.open(uri, settings=PATIENT) as memory:
+        os.environ |= {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": model.address("loop")}
+        for fact in facts[: WARM_UP * 3]:
+            memory.recall(fact.question)
+        costs = [
+            cost_of(
+                lambda said=said, number=number: memory.ingest(
+                    [{"role": "user", "name": "Ada", "content": said, "timestamp": f"2027-01-01T10:{number:02}:00Z"}],
+                    f"loop {number}",
+                    model=NAME,
+                )
+            )
+            for number, (_, said) in enumerate(lines(WARM_UP + 2, 7))
+        ]
+    return median(costs[2:])
+
+
+def _small_ingest(place: Path) -> Iterable[Figure]:
+    """A whole command that learns 16 messages without a model beside the import of the engine that it needs."""
+    store, file = place / "small", place / "small.jsonl"
+    write_store(str(store), list(islice(synthetic.facts(SMALL, SEED), SMALL)), SEED, compared_at=synthetic.START)
+    file.write_text("".join(f'{{"role": "user", "speaker": "Ada", "text": "{what}"}}\n' for _, what in lines(16, 8)))
+    costs, engines = [], []
+    for number in range(6):
+        copy = place / f"small-{number}"
+        shutil.copytree(store, copy)
+        ingest = [sys.executable, "-m", "slowwave", "ingest", str(file), "--llm", "quotes", "--store", str(copy)]
+        engines.append(command_cost([sys.executable, "-c", "import lancedb"]))
+        costs.append(command_cost(ingest))
+    ratio = median(costs[1:]) / median(engines[1:])
+    note = f"16 messages into {SMALL} facts, {median(costs[1:]):.2f} s"
+    yield Figure("loop", "slowwave ingest", ratio, "× import lancedb", SMALL_BAR, "lower", note)
 
 
 # Beside the peers, in one process and in turn, so that what else runs slows all of them.

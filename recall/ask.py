@@ -54,7 +54,7 @@ def ask(
         if language.is_keyless("answer"):
             raise MissingKey(
                 "No language model is set that could answer.",
-                f"Set ANTHROPIC_API_KEY, or name a model (--llm, [ingest.llm] model). {WITHOUT_MODEL}",
+                f"Name one (--llm, [ingest.llm] model, or `slowwave init`); a key alone chooses none. {WITHOUT_MODEL}",
             )
         block = find()
         if block.is_timed_out:

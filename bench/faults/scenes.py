@@ -256,7 +256,7 @@ def _first_run(place: Path, flow: str) -> str:
 def restored(place: Path) -> None:
     """What a run archived comes back."""
     run = existing_run("restore", str(place), "default", LATER)
-    restore(run, [each["id"] for each in archived(Store.open(str(place)).snapshot())[1]])
+    restore(run, [each["id"] for each in archived(Store.open(str(place)).snapshot(), limit=10_000)[1]])
 
 
 def observed(place: Path) -> None:
