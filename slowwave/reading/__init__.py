@@ -10,9 +10,9 @@ reads a file, `ingestion/conversations` puts messages in order, gives each an id
 read again, and lets `filters/redaction` remove secrets before anything is stored, embedded or sent.
 
 Every message then gets exactly one state. `filters/noise` refuses small talk, procedure and output, `filters/novelty`
-what the conversation has just said, `filters/durability` what nobody needs in a month. A refused message stays as a
-row that names the filter and the reason. `filters/injection` marks texts that give orders to their reader: they are
-kept, but never extracted, and never shown as an instruction.
+what the conversation has just said. A refused message stays as a row that names the filter and the reason. Without a
+model, `filters/durability` refuses what nobody needs in a month, at extraction. `filters/injection` marks texts that
+give orders to their reader: they are kept, not extracted unless a person forces it, and never shown as an instruction.
 
 What is left goes to `ingestion/windows`: as many messages as one call of a model takes, with the end of what came
 before. `extraction/roster` says who speaks in a window, before anybody extracts. With a model, the window becomes a

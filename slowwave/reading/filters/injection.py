@@ -1,4 +1,4 @@
-"""Texts that give orders to their reader: kept, but never extracted and never shown as instruction (S2-22)."""
+"""Texts that give orders to their reader: kept, extracted only by force, never shown as instruction (S2-22)."""
 
 from __future__ import annotations
 
