@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import permutations
 from typing import Any
 
@@ -51,6 +52,34 @@ def test_what_is_said_to_contradict_does_not_end_what_recency_alone_would_end() 
     plain.tell(OSLO)
     plain.tell(bergen)
     assert plain.live() == [bergen["statement"]]
+
+
+@pytest.mark.parametrize(
+    ("action", "reason", "at", "decided", "sentence", "is_replaced"),
+    [
+        ("supersede", "temporal_change", 9, "supersede", "A later message replaces it (temporal_change).", True),
+        ("supersede", "correction", 9, "supersede", "A later message replaces it (correction).", True),
+        ("retract", "correction", 9, "retract", "A later message says that it was never so.", False),
+        ("retract", "temporal_change", 9, "close", "A later message says that it is over.", False),
+        ("supersede", "temporal_change", 0, "refuse", "What was said earlier cannot end what was said later.", None),
+    ],
+)
+def test_the_ledger_says_what_ended_a_fact_by_which_words_and_when_both_were_said(
+    action: str, reason: str, at: int, decided: str, sentence: str, is_replaced: bool | None
+) -> None:
+    memory = Memory()
+    memory.tell(OSLO)
+    ends = claim("Anna cleared it up.", relation="explained", at=at)
+    memory.tell({**ends, "resolves": [about(OSLO["statement"], action, memory, reason=reason)]})
+    old, new = memory.fact(OSLO["statement"]), memory.fact("Anna cleared it up.")
+    (told,) = memory.decisions.filter(pl.col("action") == decided).rows(named=True)
+    changed = [] if is_replaced is None else [old["id"], new["id"]] if is_replaced else [old["id"]]
+    assert (told["subject_id"], told["ids_in"], told["ids_out"]) == (old["id"], [old["id"], new["id"]], changed)
+    measures = json.loads(told["measures"])
+    assert (told["reason"], measures["said_at"][:10]) == (sentence, f"{day(at):%Y-%m-%d}")
+    assert measures["known_said_at"][:10] == f"{day(1):%Y-%m-%d}"
+    if is_replaced is not None:
+        assert measures["valid_to"] == [None, measures["valid_from"]]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -114,6 +115,21 @@ def test_s1_22_what_is_pinned_an_axiom_or_better_entrenched_stays(columns: dict[
 
 
 # What is read of an answer, and what is shown
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "becomes"),
+    [
+        ("Marta swims.", "Marta swims in the Tejo with Devon.", {"duplicate": "f0", "representative": "f1"}),
+        ("Marta swims in the Tejo with Devon.", "Marta swims.", {"guard": "words"}),
+        ("Marta swims.", "Marta does not swim in winter.", {"guard": "polarity"}),
+    ],
+)
+def test_what_covers_another_takes_it_up_and_is_never_taken_up_by_it(
+    older: str, newer: str, becomes: dict[str, str]
+) -> None:
+    judged = JudgedPair("f0", "f1", "covers", 2)
+    assert with_merges([judged], facts_of(older, newer)) == (replace(judged, **becomes),)
 
 
 def test_the_rest_of_an_answer_is_used() -> None:
