@@ -76,7 +76,8 @@ def defer_client() -> None:
 HEAD = "_head"
 _PUBLISHED = f"{HEAD}.lance/_versions"  # holds a file only once the head is really there
 NO_STORE = "Check the path: --store, SLOWWAVE_STORE, or `store` of `open_memory`. `slowwave ingest PATH` makes a store."
-INDEX_CACHE, METADATA_CACHE = 48 << 20, 16 << 20
+CACHES, CACHES_OF_QUESTIONS = (8 << 20, 4 << 20), (48 << 20, 16 << 20)
+"""Bytes of indexes and of metadata that a connection keeps: writes fill them with versions that nobody reads again."""
 MANIFEST = ".manifest"
 LARGE_BUFFER = 1 << 20
 _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -3, -1  # of glibc's mallopt
@@ -211,11 +212,11 @@ def _give_memory_back() -> None:
         limit(_M_TRIM_THRESHOLD, 2 * LARGE_BUFFER)
 
 
-def engine_session() -> Session:
+def engine_session(caches: tuple[int, int] = CACHES) -> Session:
     """What the engine may keep in memory for one connection; by default seven gigabytes, of each version it reads."""
     from lancedb import Session
 
-    return Session(index_cache_size_bytes=INDEX_CACHE, metadata_cache_size_bytes=METADATA_CACHE)
+    return Session(index_cache_size_bytes=caches[0], metadata_cache_size_bytes=caches[1])
 
 
 def freshness(uri: str) -> timedelta | None:

@@ -20,7 +20,7 @@ import polars as pl
 import pyarrow as pa
 
 from .columns import Column, Columns, WordIndex, column_of, release_unused_memory
-from .connection import engine_session, freshness
+from .connection import CACHES_OF_QUESTIONS, engine_session, freshness
 from .disk import folder_on_disk
 from .residents import Part, Resident, ResidentSpec
 from .row_steps import BY_KEY, Change, RowStep, follow, own_rows, own_steps
@@ -44,7 +44,7 @@ PART = 4_096
 """Vectors that are read at a time."""
 TOO_MANY, FEW = 0.2, 1_000
 """Share of changed rows from which reading the whole table is faster than following it, and what is never many."""
-KEPT_STEPS = 512
+KEPT_STEPS = 128
 """Steps of a table that are remembered, for what else follows it."""
 HEADS = 3
 """How often the head is read again, at most, where memory is ahead of it."""
@@ -465,7 +465,7 @@ class WarmTables:
                 address,
                 storage_options=options,
                 read_consistency_interval=freshness(address),
-                session=engine_session(),
+                session=engine_session(CACHES_OF_QUESTIONS),
             )
         table = await self._db.open_table(name)
         await table.checkout(version)

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from .disk import manifest_on_disk
 
-MOST_ROWS = 2_000
-"""Rows of a table that a process keeps of what it wrote."""
+MOST_ROWS = 256
+"""Rows of a table that a process keeps of what it wrote, and one more for each commit: some 20 kB each."""
 
 BY_KEY = ("episodes", "episode_entities")
 """Tables that nobody holds in memory, of which a writer asks for what it has just written."""
