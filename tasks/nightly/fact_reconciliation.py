@@ -167,6 +167,8 @@ async def settle(
     with store_of(run).commit(run.id, kind, run.now) as tx:
         if tx.is_overtaken(snapshot, *COMPARED_TABLES):
             comparison = as_stored_now(tx, run, comparison)
+            settled = set(comparison.pool.settled().iter_rows())  # by a person, meanwhile
+            answers.judged = [each for each in answers.judged if each.ids not in settled]
             plan = planned(tx, comparison)
         write_plan(tx, plan)
         also(tx, plan, answers)
@@ -245,8 +247,8 @@ def comparison_of(
     merges = merge_by(pool, rule)
     worth_asking = (pl.col("cosine") >= resolve) | (pl.col("jaccard") >= settings.text_dedup)
     merges = replace(merges, undecided=merges.undecided.filter(worth_asking))
-    settled = set(pool.settled().iter_rows())
-    covers = tuple(each for each in covers if each.ids not in settled)
+    settled, known = set(pool.settled().iter_rows()), set(facts["id"])
+    covers = tuple(each for each in covers if each.ids not in settled and known.issuperset(each.ids))
     return Comparison(snapshot, pool, matrix[rows.to_numpy()], merges, rule, covers)
 
 
@@ -274,10 +276,18 @@ def whole_scopes(run: Run, snapshot: Snapshot, scopes: pl.Series) -> pl.DataFram
 
 
 def _covers(reading: Reading, seeds: pl.Series) -> tuple[JudgedPair, ...]:
-    """The pairs of which the extractor said that a seed says all that the other fact says, and more."""
+    """The pairs of which the extractor said that a seed says all that the other fact says, and more.
+
+    A fact that covers one and is covered itself takes that one up before it is taken up.
+    """
     columns = ["known_id", "candidate_id"]
     rows = reading.by_ids("fact_directives", seeds, columns, key="candidate_id", where=f"action = {quoted(COVER)}")
-    return tuple(JudgedPair(old, new, COVERS, keep=2) for old, new in sorted(rows.drop_nulls().iter_rows()))
+    left, found = sorted(rows.drop_nulls().iter_rows()), list[tuple[str, str]]()
+    while left:
+        fuller = {new for _, new in left}
+        first = [pair for pair in left if pair[0] not in fuller] or left  # in a circle none is the first
+        found, left = [*found, *first], [pair for pair in left if pair not in first]
+    return tuple(JudgedPair(old, new, COVERS, keep=2) for old, new in found)
 
 
 def whole_facts(run: Run, reading: Reading, chosen: pl.DataFrame) -> pl.DataFrame:

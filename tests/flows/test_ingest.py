@@ -351,6 +351,32 @@ def test_a_fact_that_says_all_of_a_known_one_is_merged_with_it_and_nothing_has_c
     assert rows(tmp_path / "m", "lineage")["reason"].to_list() == ["consolidated"] * is_merged
 
 
+@pytest.mark.proof
+def test_a_fact_that_covers_what_has_ended_meanwhile_stands_alone_and_is_compared_once(
+    tmp_path: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    def reader(request: Body) -> Reply:
+        reply = extractor(request)
+        if known_of(request):
+            body = json.loads(reply.body)
+            first, second = body["content"][0]["input"]["facts"]
+            first["does"], second["does"] = [{"k": 0, "v": "updates"}], [{"k": 0, "v": "covers"}]
+            return Reply(200, json.dumps(body).encode())
+        return reply
+
+    serve(reader)
+    learn(written(tmp_path / "old.jsonl", said([("Marta", "I write all code in vim.")])), tmp_path / "m", **paid())
+    both = said(
+        [("Marta", "I write all code in nano now."), ("Marta", "I wrote all code in vim, for years.")],
+        "c2",
+        START + timedelta(days=30),
+    )
+    learn(written(tmp_path / "new.jsonl", both), tmp_path / "m", **paid())
+    found = rows(tmp_path / "m", "facts", "status = 'active'")
+    assert len(found) == 2
+    assert found["consolidated_at"].null_count() == 0
+
+
 def reader_of_changes(verdict: str, shown: list[str]) -> Callable[[Body], Reply]:
     """A model whose first fact has this verdict on the first known one; prompts with known facts are `shown`."""
 

@@ -448,6 +448,22 @@ def test_without_a_model_the_best_pair_of_each_fact_waits_with_its_guard() -> No
     assert made.summary()["pending"] == 2
 
 
+@pytest.mark.parametrize("version", ["", VERSION])
+def test_what_a_reader_said_of_a_pair_counts_without_a_model_and_is_decided_once(version: str) -> None:
+    fuller = fact("b", "Ana drinks green tea every morning at home", at=3)
+    pool = pool_of(fact("a", "Ana drinks green tea every morning"), fuller, version=version, cosine=0.75)
+    made = plan(pool, [JudgedPair("a", "b", "covers", 2)])
+    assert (losers(pool), dict(made.lineage.select("old_id", "new_id").iter_rows())) == ({}, {"a": "b"})
+    (told,) = made.decisions.filter(action="absorb").rows(named=True)
+    assert told["reason"] == "Who read the messages says that this one says all that the other one says."
+    assert (told["model"] or "", told["measures"]) == ("", "{}")
+    lacking = pool_of(fact("a", "Ana drinks 2 cups every morning"), fuller, version=version, cosine=0.75)
+    refused = plan(lacking, [JudgedPair("a", "b", "covers", 2)])
+    assert refused.lineage.is_empty()
+    assert refused.pairs.select("a_id", "b_id", "outcome").rows() == [("a", "b", "keep_all")]
+    assert "but a guard keeps them apart (words)." in refused.decisions["reason"][0]
+
+
 # Order, circles, races
 
 
@@ -473,7 +489,7 @@ def test_s1_20_every_decision_says_what_it_saw_and_who_decided() -> None:
     assert (told["t"]["decided_by"], told["t"]["model"], told["t"]["reason"]) == (
         "model",
         "anthropic/claude",
-        "A model says that this one says all that the other one says.",
+        "A model says that they say the same.",
     )
     assert f'"prompt_version":"{VERSION}"' in told["t"]["measures"]
     assert set(made.lineage["reason"]) == {"dedup", "consolidated"}

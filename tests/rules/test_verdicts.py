@@ -117,6 +117,20 @@ def test_s1_22_what_is_pinned_an_axiom_or_better_entrenched_stays(columns: dict[
 # What is read of an answer, and what is shown
 
 
+@pytest.mark.parametrize("newer", ["works_at Acme", "works_at Globex", "said", "likes Acme"])
+def test_a_relation_is_covered_only_by_the_same_relation(newer: str) -> None:
+    relation, _, object_ = newer.partition(" ")
+    rows = facts_of(
+        "Marta works at Acme.",
+        "Marta works at Acme as an engineer.",
+        kind=["relation", "relation" if object_ else "observation"],
+        predicate=["works_at", relation],
+        object_text=["Acme", object_ or None],
+    )
+    (judged,) = with_merges([JudgedPair("f0", "f1", "covers", 2)], rows)
+    assert (judged.representative, judged.guard) == (("f1", "") if newer == "works_at Acme" else ("", "relation"))
+
+
 @pytest.mark.parametrize(
     ("older", "newer", "becomes"),
     [

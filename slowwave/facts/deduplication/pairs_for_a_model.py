@@ -246,7 +246,8 @@ SAME, UPDATES, CORRECTS, CONTRADICTS = "same", "updates", "corrects", "contradic
 COVERS = "covers"  # the second fact says all that the first one says; only the extractor says so
 _NEVER_MIXED = tuple(guard for guard in GUARDS if guard.name == "polarity")
 """Numbers, dates and names are looked at by what would be `lost`; in all else a model understands more than a rule."""
-_WAYS = {"pair": pl.Int64, "turn": pl.Int64, "loser": pl.String, "winner": pl.String}
+_WAYS = {"pair": pl.Int64, "turn": pl.Int64, "verdict": pl.String, "loser": pl.String, "winner": pl.String}
+_RELATION = ("kind", "predicate", "object_id", "object_text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,15 +280,14 @@ def with_merges(judged: Sequence[JudgedPair], facts: pl.DataFrame) -> tuple[Judg
     The sentence that the model keeps is the representative, unless rank forbids it or the other one's words would be
     lost; then it is the other one, if they say the same. If every way is forbidden, both facts stay.
     """
-    ways = [
-        (row, turn, *((each.second, each.first) if (each.keep == 1) == (turn == 0) else (each.first, each.second)))
-        for row, each in enumerate(judged)
-        for turn in ((0, 1) if each.verdict == SAME else (0,))
-        if each.verdict in (SAME, COVERS)
-    ]
+    ways = []
+    for row, each in enumerate(judged):
+        for turn in {SAME: (0, 1), COVERS: (0,)}.get(each.verdict, ()):
+            loser, winner = (each.second, each.first) if (each.keep == 1) == (turn == 0) else (each.first, each.second)
+            ways.append((row, turn, each.verdict, loser, winner))
     merged = list(judged)
     read = _guarded(pl.DataFrame(ways, schema=_WAYS, orient="row"), facts).sort("pair", "turn", descending=True)
-    for row, turn, duplicate, representative, guard in read.iter_rows():  # the first way last
+    for row, turn, _, duplicate, representative, guard in read.iter_rows():  # the first way last
         if guard is None:
             merged[row] = replace(judged[row], duplicate=duplicate, representative=representative)
         elif turn == 0 and not merged[row].representative:
@@ -297,7 +297,7 @@ def with_merges(judged: Sequence[JudgedPair], facts: pl.DataFrame) -> tuple[Judg
 
 def _guarded(ways: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     """Each way of merging a pair with the guard that forbids it, null where none does."""
-    columns = ["scope", "subject_id", "polarity", "valid_to", "pinned", "entrenchment", "statement"]
+    columns = ["scope", "subject_id", "polarity", "valid_to", "pinned", "entrenchment", "statement", *_RELATION]
     sides = frames.conform(facts, frames.FACTS).select("id", *columns).unique("id")
     both = frames.beside(ways, sides, "loser", "winner")
     texts, others = (both[name].fill_null("") for name in ("statement", "statement_b"))
@@ -309,9 +309,16 @@ def _guarded(ways: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
         unless_same("valid_to", "validity"),
         "clash",
         pl.when(~may_yield()).then(pl.lit("rank")),
+        pl.when(_loses_relation()).then(pl.lit("relation")),
         pl.when(pl.col("lost").is_not_null()).then(pl.lit("words")),
     )
     return both.with_columns(clash=clash, lost=lost(texts, others)).select(*_WAYS, guard=guard)
+
+
+def _loses_relation() -> pl.Expr:
+    """Whether a fuller sentence has another relation, or none: what holds now of the earlier one could not end it."""
+    is_other = pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_b")) for name in _RELATION)
+    return (pl.col("verdict") == COVERS) & (pl.col("kind") == "relation") & is_other
 
 
 def lost(texts: pl.Series, heirs: pl.Series) -> pl.Series:

@@ -8,7 +8,7 @@ ingest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -35,7 +35,7 @@ from .merged_facts import (
     merge_clusters,
     merged_facts,
 )
-from .pairs_for_a_model import CONTRADICTS, CORRECTS, UPDATES, JudgedPair, with_merges
+from .pairs_for_a_model import CONTRADICTS, CORRECTS, COVERS, SAME, UPDATES, JudgedPair, with_merges
 
 # What follows from the verdicts of a model about pairs (S1-13, S2-14, S2-58): facts that newer ones update or correct
 # end, contradictions stay, and each pair has an outcome.
@@ -117,7 +117,8 @@ def pair_rows(
         pl.DataFrame(schema=answered.schema) if prompt_version else _waiting_pairs(candidates, merges, done, settings)
     )
     known = candidates.decided.filter(is_redundancy())
-    fresh = frames.conform(left, answered.schema).join(known, on=["a_id", "b_id"], how="anti")
+    there = pl.concat([part.select("a_id", "b_id") for part in (known, answered)])
+    fresh = frames.conform(left, answered.schema).join(there, on=["a_id", "b_id"], how="anti")
     rest = known.join(answered, on=["a_id", "b_id"], how="anti")
     settled = _no_longer_pending(rest, done)
     rows = pl.concat([part.select(*answered.columns) for part in (answered, fresh, settled)]).sort(
@@ -186,7 +187,10 @@ def _no_longer_pending(known: pl.DataFrame, done: ClusterMerge) -> pl.DataFrame:
 
 
 MAX_REASON = 500
-_SAME = "A model says that this one says all that the other one says."
+_WHY = {
+    SAME: "A model says that they say the same.",
+    COVERS: "Who read the messages says that this one says all that the other one says.",
+}
 
 
 def decisions_of(
@@ -204,13 +208,18 @@ def decisions_of(
     by_model = partial(decision, now=now, decided_by="model", model=model)
     seen: dict[str, object] = {"prompt_version": prompt_version}
     rows: list[Row] = _merged(done, merges, settings, now)
+
+    def by_whom(each: JudgedPair) -> Callable[..., Row]:
+        """Who read the messages asked nobody now, so that neither model nor prompt of this run decided."""
+        return partial(by_model, model="") if each.verdict == COVERS else partial(by_model, measures=seen)
+
     for each in judged:
         both, goes, stays = [each.first, each.second], each.duplicate, each.representative
         if done.how.get(goes) == CONSOLIDATED and done.steps[goes] == stays:
-            rows.append(by_model("absorb", stays, [stays, goes], [stays, goes], _SAME, measures=seen))
+            rows.append(by_whom(each)("absorb", stays, [stays, goes], [stays, goes], _WHY[each.verdict]))
         if each.guard:
-            reason = f"A model would merge them, but a guard keeps them apart ({each.guard})."
-            rows.append(by_model("keep", both[0], both, [], reason, measures=seen))
+            reason = f"{_WHY[each.verdict][:-1]}, but a guard keeps them apart ({each.guard})."
+            rows.append(by_whom(each)("keep", both[0], both, [], reason))
         if each.error:
             tried = done.facts.filter(pl.col("id").is_in(each.ids))["consolidation_attempts"].fill_null(0).max()
             counted = {"attempts": 1 + int(str(tried or 0)), "max_attempts": MAX_ATTEMPTS}
