@@ -141,7 +141,10 @@ def ingest(
     yield summary
     yield from ingest_lines(summary)
     if owner and summary["counts"].get("sources known already"):
-        yield Aside("--owner says who speaks in what is new; what was read before stays as it is.")
+        yield Aside(
+            "--owner says who speaks in what is new; what was read before stays as it is: "
+            "`slowwave entity rename Owner NAME` names the person there."
+        )
     finish(summary, "extracted", "messages")
     if paths and is_nothing_read(summary):
         raise typer.Exit(1)

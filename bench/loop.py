@@ -80,9 +80,10 @@ def run(options: Options) -> Iterable[Figure]:
         place = options.place / str(size)
         write_store(str(place / "slowwave"), facts, SEED, compared_at=synthetic.START)
         yield from _own(place, facts, 20 if options.is_quick else ROUNDS)
-        yield from _after_another(place, facts)
         if size == PEER_SIZE:
             yield from _beside(place, facts, 10 if options.is_quick else ROUNDS)
+        shutil.copytree(place / "slowwave", place / "written")
+        yield from _after_another(place / "written", facts)
     yield from _small_ingest(options.place)
     yield from _together(place / "slowwave", facts, 10.0 if options.is_quick else 60.0)
 
@@ -176,29 +177,30 @@ def command_cost(command: Sequence[str]) -> float:
     return after.children_user + after.children_system - before.children_user - before.children_system
 
 
-def _after_another(place: Path, facts: Sequence[synthetic.FactText]) -> Iterable[Figure]:
+def _after_another(store: Path, facts: Sequence[synthetic.FactText]) -> Iterable[Figure]:
     """Questions after another process wrote, and a message through `ingest`."""
     used, name = facts[:200], f"{len(facts):,} facts"
-    warm, found = in_fresh_process(rounds_after_another, str(place / "slowwave"), used)
+    warm, found = in_fresh_process(rounds_after_another, str(store), used)
     for count, costs in found.items():
         bar = 2 * warm + 15 if count == 1 else OTHERS_BAR
         for number, cost in enumerate(costs, 1):
             said = f"{name}: question {number} after another process wrote {count:,}"
             yield Figure("loop", said, cost, "cpu ms", bar, "lower")
-    cost = in_fresh_process(message_cost, str(place / "slowwave"), used)
+    with Model() as model:
+        cost = in_fresh_process(message_cost, str(store), used, model.address("loop"))
     yield Figure("loop", f"{name}: a message through ingest, read by a model", cost, "cpu ms", INGEST_BAR, "lower")
 
 
 def rounds_after_another(uri: str, facts: Sequence[synthetic.FactText]) -> tuple[float, dict[int, tuple[float, float]]]:
     """What a warm question costs, and the first and second one after so many facts of another process: medians."""
-    questions, found = [fact.question for fact in facts], {}
+    questions, found = iter([fact.question for fact in facts]), {}
     with OpenMemory.open(uri, settings=PATIENT) as memory, get_context("spawn").Pool(1) as other:
-        warm = median([cost_of(memory.recall, question) for question in questions[: WARM_UP * 3]][WARM_UP:])
+        warm = median([cost_of(memory.recall, next(questions)) for _ in range(WARM_UP * 3)][WARM_UP:])
         for count, rounds in OTHERS:
             costs = []
             for number in range(rounds):
                 other.apply(write_many, (uri, f"Another {count} {number}", count))
-                costs.append([cost_of(memory.recall, question) for question in questions[30 + 2 * number :][:2]])
+                costs.append([cost_of(memory.recall, next(questions)) for _ in range(2)])
             first, second = zip(*costs, strict=True)
             found[count] = median(first), median(second)
     return warm, found
@@ -211,16 +213,16 @@ def write_many(uri: str, about: str, count: int) -> None:
         memory.add_observations(about, said)
 
 
-def message_cost(uri: str, facts: Sequence[synthetic.FactText]) -> float:
-    """Milliseconds of one message through `ingest`, whose answer a server on loopback has ready."""
-    with Model() as model, OpenMemory.open(uri, settings=PATIENT) as memory:
-        os.environ |= {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": model.address("loop")}
+def message_cost(uri: str, facts: Sequence[synthetic.FactText], model: str) -> float:
+    """Milliseconds of one message through `ingest`, whose answers another process has ready: facts, and verdicts."""
+    os.environ |= {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": model}
+    with OpenMemory.open(uri, settings=PATIENT) as memory:
         for fact in facts[: WARM_UP * 3]:
             memory.recall(fact.question)
         costs = [
             cost_of(
                 lambda said=said, number=number: memory.ingest(
-                    [{"role": "user", "name": "Ada", "content": said, "timestamp": f"2027-01-01T10:{number:02}:00Z"}],
+                    [{"role": "user", "name": "Ada", "content": said, "timestamp": f"2026-06-01T10:{number:02}:00Z"}],
                     f"loop {number}",
                     model=NAME,
                 )

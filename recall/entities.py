@@ -23,6 +23,7 @@ from slowwave.common.validity import MAX_CHAIN, live_sql, of_rows
 from slowwave.facts.aspects import NO_KNOWLEDGE
 from slowwave.graph.graph import is_filed_elsewhere
 from slowwave.graph.name_index import NameIndex, index_names, query_words, with_more
+from slowwave.reading.extraction.roster import GENERIC_NAMES, UNNAMED
 from storage.changes import FACT_TABLES
 from storage.residents import Condition
 from storage.row_steps import RowStep
@@ -134,8 +135,11 @@ def _unknown(snapshot: Reading, name: str) -> UnknownName:
 
 def _called(snapshot: Reading, name: str) -> list[str]:
     """Ids of the entities of that whole name or alias, or of that name and type."""
-    if ids := _named(snapshot, f"= {quoted(normalise_name(name))}"):
+    wanted = normalise_name(name)
+    if ids := _named(snapshot, f"= {quoted(wanted)}"):
         return ids
+    if wanted == normalise_name(UNNAMED):  # shown of the person who has no name yet
+        return _named(snapshot, f"= {quoted(GENERIC_NAMES[0])}")
     typed = _TYPED.fullmatch(name)
     if typed is None:
         return []

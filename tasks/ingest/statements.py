@@ -22,6 +22,7 @@ from slowwave.entities.mentions import RAW_MENTIONS, mentions_in, name_to_store
 from slowwave.facts.revision.candidates import CLAIMS, MAX_QUOTE, build_candidates
 from slowwave.facts.searched_texts import OBSERVATIONS
 from slowwave.reading.extraction.dates import find_hint
+from slowwave.reading.extraction.roster import GENERIC_NAMES, UNNAMED
 from storage.changes import FACT_TABLES
 from storage.rows import kinds_of, lasting_columns
 from storage.snapshots import Reading
@@ -86,7 +87,7 @@ def _mention(name: str, entity_type: str, now: datetime) -> pl.DataFrame:
 
 def _known(reading: Reading, name: str) -> pl.DataFrame:
     """The entities of that name, alias or id: the person who speaks as `user` may have no name yet."""
-    wanted = [normalise_name(name)]
+    wanted = [normalise_name(name), *([GENERIC_NAMES[0]] if name == UNNAMED else [])]  # shown of who has no name yet
     aliased = reading.by_ids("entity_aliases", wanted, ["entity_id"], key="alias_name")["entity_id"]
     own = reading.by_ids("entities", wanted, ["id"], key="canonical_name")["id"]
     ids = pl.concat([aliased, own, pl.Series([name], dtype=pl.String)])

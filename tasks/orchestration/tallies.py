@@ -189,7 +189,10 @@ class IngestTally(Tally):
             return []
         if self.owner:
             return [f"Messages of the role `user` without a speaker are by {self.owner}."]
-        return ["The name of the person who speaks as `user` is not known yet; `--owner NAME` tells it."]
+        return [
+            "The name of the person who speaks as `user` is not known yet. `slowwave entity rename Owner NAME` gives "
+            "it, or `--owner NAME` before anything is read."
+        ]
 
 
 def _sentence(issue: ReadIssue) -> str:

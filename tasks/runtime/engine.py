@@ -39,7 +39,7 @@ ELSEWHERE = "PROFILES_PATH"  # the setting that says where the file of profiles 
 
 def may_be_prefect() -> bool:
     """True where Prefect is imported already, as in a run that it started, or where its settings may name an API."""
-    home = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
+    home = Path(os.environ.get("PREFECT_HOME") or os.path.expanduser("~/.prefect"))  # stays as it is without a home
     profiles = Path(os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml")
     return (
         "prefect" in sys.modules

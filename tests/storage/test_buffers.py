@@ -27,8 +27,13 @@ BOTH = f"[(-3, {LARGE_BUFFER}), (-1, {2 * LARGE_BUFFER})]"
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's")
 @pytest.mark.parametrize(
     ("has_it", "environ", "expected"),
-    [(True, {}, BOTH), (True, {"MALLOC_ARENA_MAX": "2"}, "[]"), (False, {}, "[]")],
-    ids=["glibc", "set by the environment", "another library"],
+    [
+        (True, {}, BOTH),
+        (True, {"MALLOC_ARENA_MAX": "2"}, "[]"),
+        (True, {"GLIBC_TUNABLES": "glibc.malloc.arena_max=2"}, "[]"),
+        (False, {}, "[]"),
+    ],
+    ids=["glibc", "set by the environment", "set by tunables", "another library"],
 )
 def test_the_limits_are_set_once_where_nobody_else_set_them(
     has_it: bool, environ: dict[str, str], expected: str

@@ -441,3 +441,15 @@ def test_pins_are_set_told_and_taken_back(template: Path, store: Path) -> None:
     assert row(store, "Ana")["pinned"]
     assert pin_entity(run_of(store, "entity-pin"), "Ana", pinned=False).changed == ((id_of("Ana"), "Ana"),)
     assert (row(store, "Ana")["pinned"], decisions(store, "unpin")) == (False, [id_of("Ana")])
+
+
+def test_the_person_without_a_name_is_found_by_the_name_that_is_shown(tmp_path: Path) -> None:
+    place = str(tmp_path / "m")
+    learn(
+        written(tmp_path / "talk.jsonl", said([("user", "I play the cello every evening after work.")])), tmp_path / "m"
+    )
+    with open_memory(place) as memory:
+        assert {memory.facts_of(name)[0].name for name in ("Owner", "owner", "the user")} == {"Owner"}
+    assert rename_entity(existing_run("entity-rename", place, "default"), "Owner", "Kim").entity == "Owner"
+    with open_memory(place) as memory:
+        assert memory.facts_of("Kim")[0].name == "Kim"
