@@ -32,10 +32,6 @@ def tokens_read(prompt: Prompt, schema_chars: int) -> int:
     return TOOL_TOKENS + int((len(prompt.system) + len(prompt.text) + schema_chars) / CHARS_PER_TOKEN)
 
 
-def _utc_day() -> date:
-    return datetime.now(UTC).date()
-
-
 @dataclass(frozen=True, slots=True)
 class Caps:
     """Limits on paid calls, tokens (in and out) and dollars; none: no limit. `suffix` ends their settings' names."""
@@ -93,7 +89,7 @@ class Budget:
     run: Caps = field(default_factory=Caps)
     day: Caps = field(default_factory=Caps)
     others: Others | None = None
-    today: Callable[[], date] = _utc_day
+    today: Callable[[], date] = lambda: datetime.now(UTC).date()
     spent: Usage = field(default_factory=Usage)
     spent_on: dict[date, Usage] = field(default_factory=dict)
     stopped_by: str = ""

@@ -119,11 +119,6 @@ def schema_hash(schema: Mapping[str, object]) -> str:
     return digest(dict(schema))
 
 
-def ledger_key(provider: str, model: str, prompt: str, schema: str) -> str:
-    """The id of an entry: the model, and the hashes of the prompt and of the schema of the answer."""
-    return f"llm_{digest(provider, model, prompt, schema)}"
-
-
 # Spans of model calls, in the words of OpenTelemetry's conventions for generative AI: model, role, tokens and dollars,
 # never the text of a prompt.
 
@@ -251,7 +246,7 @@ class RequestBatch(Generic[T]):
     def _blank(self, prompt: Prompt) -> LedgerEntry:
         choice, text = self.client.choice, prompt_hash(prompt)
         return LedgerEntry(
-            id=ledger_key(choice.provider, choice.model, text, self.schema_hash),
+            id=f"llm_{digest(choice.provider, choice.model, text, self.schema_hash)}",
             provider=choice.provider,
             model=choice.model,
             role=self.role,

@@ -126,7 +126,8 @@ def render_context(
     if over_time:
         found = _timeline(outline, found)
     elif not fill:
-        pays = lines_that_pay([one.score for one in found], list(map(_is_quotation, found)))
+        is_quoted = [isinstance(one, RecalledFact) and is_quotation(one.statement) for one in found]
+        pays = lines_that_pay([one.score for one in found], is_quoted)
         found = [found[place] for place in pays]
     spent = advice = 0
     for one in found:
@@ -221,10 +222,6 @@ def _are_among(words: list[str], others: list[str]) -> bool:
 
 def _words(text: str) -> list[str]:
     return _WORDS.findall(text.lower())
-
-
-def _is_quotation(one: RecalledFact | Passage) -> bool:
-    return isinstance(one, RecalledFact) and is_quotation(one.statement)
 
 
 def _is_advice(one: RecalledFact | Passage) -> bool:

@@ -287,13 +287,9 @@ async def _replies(
     leading = [*read, *(known[name] for name in best if name in known)]
     passed: dict[str, float] = {}
     for name, step, turn in await _turns(tables, leading, range(1, REPLIES + 1), ["role", "content"]):
-        if _is_short_reply(turn):
+        if turn["role"] == "user" and len(turn["content"] or "") <= SHORT:
             passed[turn["id"]] = max(passed.get(turn["id"], 0.0), matches[name] * PASSED_ON**step)
     return passed
-
-
-def _is_short_reply(message: Row) -> bool:
-    return message["role"] == "user" and len(message["content"] or "") <= SHORT
 
 
 def _with_replies(order: list[RankedFact], facts: Mapping[str, Row], replies: Mapping[str, float]) -> list[RankedFact]:

@@ -233,7 +233,9 @@ class Drafting(Transaction):
             by_group.setdefault(group_of[change.id], []).append(change)
         ground = Preconditions(self, list(changes.values()), self.now)
         drafts = [self._row_of(part, risks.get(n, ()), ground) for n, part in sorted(by_group.items())]
-        return self._without_repeats(self._with_names(_in_clean_words(pl.DataFrame(drafts))))
+        rows = pl.DataFrame(drafts)
+        said = (pl.Series(name, cleaned_all(rows[name])) for name in ("title", "reason", "subject"))
+        return self._without_repeats(self._with_names(rows.with_columns(said)))
 
     def _row_of(self, changes: Sequence[RowChange], risks: Sequence[str], ground: Preconditions) -> dict[str, Any]:
         what = self._what
@@ -286,11 +288,6 @@ class Drafting(Transaction):
         replaced = old.with_columns(state=pl.lit("replaced"), outcome=pl.lit("Proposed anew as ") + pl.col("successor"))
         super().upsert("proposals", replaced.drop("successor"))
         return fresh
-
-
-def _in_clean_words(drafts: pl.DataFrame) -> pl.DataFrame:
-    """What who proposes says of each, as it may be stored."""
-    return drafts.with_columns(pl.Series(name, cleaned_all(drafts[name])) for name in ("title", "reason", "subject"))
 
 
 def _bare(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -140,9 +140,8 @@ _WORDS: Mapping[str, Callable[[str, Locale], str]] = {
 def worded(document: Any, locale: Locale) -> Any:
     """A document in which types and relations are named as the settings say, wherever they stand in it."""
     if isinstance(document, Mapping):
-        return {key: _word(key, value, locale) for key, value in document.items()}
+        return {
+            key: _WORDS[key](value, locale) if key in _WORDS and isinstance(value, str) else worded(value, locale)
+            for key, value in document.items()
+        }
     return [worded(each, locale) for each in document] if isinstance(document, list | tuple) else document
-
-
-def _word(key: str, value: Any, locale: Locale) -> Any:
-    return _WORDS[key](value, locale) if key in _WORDS and isinstance(value, str) else worded(value, locale)

@@ -103,7 +103,7 @@ class Site:
 
     def problem(self, request: Request, error: SlowwaveError) -> Response:
         """The page about an error of ours; where there is no memory yet, how to begin."""
-        status = _status_of(error)
+        status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
         if isinstance(error, NoStoreYet):
             return self.page(request, "empty.html", status)
         said = {"error": without_secrets(error.message), "remedy": without_secrets(error.remedy)}
@@ -136,10 +136,6 @@ def pages(site: Site, handler: Handler) -> Callable[[Request], Awaitable[Respons
         return await run_in_threadpool(work, request, values)
 
     return answer
-
-
-def _status_of(error: SlowwaveError) -> int:
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
 def _visible(value: Any) -> Any:

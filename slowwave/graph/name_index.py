@@ -119,7 +119,8 @@ class NameIndex:
         else:
             places, group = np.unique(places, return_inverse=True)
             count = np.bincount(group, counts, len(places))
-        scores = _rarity(len(self.ids), len(places)) * count * (_K1 + 1.0) / (count + self.damping[places])
+        rarity = float(np.log1p((len(self.ids) - len(places) + 0.5) / (len(places) + 0.5)))  # BM25, never negative
+        scores = rarity * count * (_K1 + 1.0) / (count + self.damping[places])
         return NameHits(places, scores)
 
     def _by_other_names(self, text: str) -> Places:
@@ -201,11 +202,6 @@ def words_of(texts: pl.Series) -> pl.Series:
         return folded(texts).str.extract_all(_WORD)
     words = [None if text is None else _PLAIN_WORD.findall(text.lower()) for text in few]
     return pl.Series(words, dtype=pl.List(pl.String))
-
-
-def _rarity(entities: int, holding: int) -> float:
-    """The weight of a word that `holding` of the entities have (BM25, never negative)."""
-    return float(np.log1p((entities - holding + 0.5) / (holding + 0.5)))
 
 
 def _other(entities: pl.DataFrame, aliases: pl.DataFrame) -> tuple[str, Offsets, Places]:

@@ -66,7 +66,11 @@ class NameMatcher:
 
     @cached_property
     def _whole(self) -> re.Pattern[str]:
-        return re.compile("|".join(map(_bounded, self._variants)), re.IGNORECASE)
+        bounded = (
+            f"{_edge(each[0], _STARTS, '(?<![0-9])')}{_spaced(each)}{_edge(each[-1], _ENDS, '(?![0-9])')}"
+            for each in self._variants
+        )
+        return re.compile("|".join(bounded), re.IGNORECASE)
 
     @cached_property
     def _anywhere(self) -> re.Pattern[str]:
@@ -163,10 +167,6 @@ def _variants(name: str) -> list[str]:
 
 def _spaced(variant: str) -> str:
     return _BETWEEN.join(map(re.escape, variant.split()))
-
-
-def _bounded(variant: str) -> str:
-    return f"{_edge(variant[0], _STARTS, '(?<![0-9])')}{_spaced(variant)}{_edge(variant[-1], _ENDS, '(?![0-9])')}"
 
 
 def _edge(sign: str, by_letter: str, by_digit: str) -> str:

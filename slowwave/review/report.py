@@ -73,8 +73,9 @@ def large_entities(sizes: pl.DataFrame, entities: pl.DataFrame, settings: SplitS
     """Entities from `proactive_ratio` of their threshold on that are no candidates, largest ratio first (S0-21)."""
     is_large = ~pl.col("is_candidate") & (settings.proactive_ratio <= _RATIO)
     rows = _of(entities, sizes.filter(is_large)).sort(-pl.col("ratio"), "name", "id")
-    bands = pl.Series("band", [_band(ratio) for ratio in rows["ratio"]], dtype=pl.String)
-    rows = rows.with_columns(bands, pl.col("ratio").round(2))
+    far, near = (pl.col("ratio") >= least for least in (BEYOND, NEAR))
+    band = pl.when(far).then(pl.lit("evaluate for split")).when(near).then(pl.lit("near threshold — monitor"))
+    rows = rows.with_columns(pl.col("ratio").round(2), band=band.otherwise(pl.lit("approaching")))
     advice = pl.Series("recommendation", map(_advice, rows.iter_rows(named=True)), dtype=pl.String)
     return rows.select(*_NAMED, "threshold", "ratio", "band", "is_distinct", advice, topics="n_apart").to_dicts()
 
@@ -83,11 +84,6 @@ def _of(entities: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
     known = entities.select("id", "name", "called")
     named = sizes.drop("name", strict=False).join(known, left_on="entity_id", right_on="id")
     return named.with_columns(id="entity_id", ratio=_RATIO)
-
-
-def _band(ratio: float) -> str:
-    """How near an entity is to its threshold (S0-21)."""
-    return "evaluate for split" if ratio >= BEYOND else "near threshold — monitor" if ratio >= NEAR else "approaching"
 
 
 def _advice(row: Row) -> str:

@@ -74,15 +74,11 @@ def _due(reading: Reading) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Where the messages of conversations are that may be due, and the episodes that are, with their `turns`."""
     episodes = reading.frame("episodes", columns=["id", "conversation_id", "messages", *SUMMARY_COLUMNS])
     talks = may_be_due(episodes)["conversation_id"]
-    messages = reading.by_ids("messages", talks, _PLACE, key="conversation_id", where=_summarisable(reading))
+    said = f"has_injection IS NOT TRUE AND role IN ({', '.join(map(quoted, TALKS))}) AND {spoken(reading)}"
+    messages = reading.by_ids("messages", talks, _PLACE, key="conversation_id", where=said)
     due = plan_due(episodes, count_pairs(messages))
     turns = messages.group_by("conversation_id").agg(turns=pl.len().cast(pl.Int64))
     return messages, due.join(turns, on="conversation_id", maintain_order="left")
-
-
-def _summarisable(reading: Reading) -> str:
-    """What people and assistants said in conversations, but nothing that gives orders to its reader."""
-    return f"has_injection IS NOT TRUE AND role IN ({', '.join(map(quoted, TALKS))}) AND {spoken(reading)}"
 
 
 async def _by_model(

@@ -241,7 +241,8 @@ def comparison_of(
     chosen = compared.select("id", "is_seed")[rows]
     chosen = chosen if usage is None else chosen.join(usage, on="id", how="left", maintain_order="left")
     facts = whole_facts(run, snapshot, chosen)
-    people = people_of(snapshot, facts) if version and is_whole else frozenset[str]()
+    subjects = facts["subject_id"].unique() if version and is_whole else ()
+    people = frozenset(snapshot.by_ids("entities", subjects, ["id"], where="entity_type = 'person'")["id"])
     pool = CandidateSet(facts, pairs, decided_pairs(snapshot, met), version, topics, people)
     rule = rule or by_words(settings)
     merges = merge_by(pool, rule)
@@ -314,13 +315,6 @@ def decided_pairs(reading: Reading, ids: pl.Series) -> pl.DataFrame:
     """The decisions about pairs of these facts."""
     both = [reading.by_ids("pair_decisions", ids, key=end) for end in ("a_id", "b_id")]
     return pl.concat(both).unique("id", keep="first")
-
-
-def people_of(reading: Reading, facts: pl.DataFrame) -> frozenset[str]:
-    """The persons among the subjects of facts."""
-    return frozenset(
-        reading.by_ids("entities", facts["subject_id"].unique(), ["id"], where="entity_type = 'person'")["id"]
-    )
 
 
 def as_stored_now(reading: Reading, run: Run, comparison: Comparison) -> Comparison:

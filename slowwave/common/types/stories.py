@@ -230,7 +230,9 @@ def _of_fact(story: Story, locale: Locale) -> Parts:
     yield "", _state(story)
     yield "Who said it", _cut([_quote_line(story, each) for each in story.evidence])
     yield "Who said it in other words", _cut([_quote_line(story, each) for each in story.absorbed])
-    yield "What became of it", _cut(_decided(story, [each for each in story.decisions if _concerns(story, each)]))
+    # not only that another fact was learned which looks like it
+    own = [d for d in story.decisions if d.about == story.id or (d.action not in _OWN and story.id in d.beside)]
+    yield "What became of it", _cut(_decided(story, own))
     yield "Where it was read", _cut([Line("", title, short_id(name)) for name, title in story.artifacts])
 
 
@@ -358,11 +360,6 @@ def _quote_line(story: Story, source: Provenance) -> Line:
     beside = " ".join(clipped(name, SHORT_NAME) for name in names)
     quote = f"“{clipped(source.quote)}”" if source.quote else "(its words are not kept)"
     return Line(_day(source.occurred_at), f"{who}: {quote}" if who else quote, beside)
-
-
-def _concerns(story: Story, each: Decided) -> bool:
-    """Whether something was decided about this fact: not only that another one was learned which looks like it."""
-    return each.about == story.id or (each.action not in _OWN and story.id in each.beside)
 
 
 def _decided(story: Story, decisions: Sequence[Decided]) -> list[Line]:

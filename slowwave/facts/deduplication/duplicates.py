@@ -289,7 +289,8 @@ def merge_by(candidates: CandidateSet, rule: MergeRule) -> Merges:
     """
     pairs = _measured(candidates)
     texts = candidates.facts.with_columns(pl.col("statement").fill_null(""))
-    ranked = best_first(with_keys(texts), rule)
+    best_first = (~pl.col("pinned").fill_null(False), -entrenchment_rank("entrenchment"), *rule.order)
+    ranked = with_keys(texts).sort(*best_first)
     guarded = _guarded(pairs, ranked, rule)
     duplicates = _duplicates(guarded, ranked, rule)
     gone = duplicates["loser_id"].implode()
@@ -307,11 +308,6 @@ def _measured(candidates: CandidateSet) -> pl.DataFrame:
     within = frames.beside(ordered, ends).filter(pl.col("scope").eq_missing(pl.col("scope_b")))
     unsettled = within.join(candidates.settled(), on=["a_id", "b_id"], how="anti")
     return unsettled.group_by("a_id", "b_id").agg(pl.col("cosine", "jaccard").max()).select(*PAIRS).sort("a_id", "b_id")
-
-
-def best_first(facts: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
-    """The facts, best representative first."""
-    return facts.sort(~pl.col("pinned").fill_null(False), -entrenchment_rank("entrenchment"), *rule.order)
 
 
 def _guarded(pairs: pl.DataFrame, facts: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:

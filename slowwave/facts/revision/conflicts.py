@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
+from operator import itemgetter
 
 import polars as pl
 from rapidfuzz.distance import Levenshtein
@@ -62,7 +63,7 @@ def say_again(
 
 def _settle(state: RevisionState, exclusion: MutualExclusion, new: Fact, known: Fact, settings: ReviseSettings) -> None:
     """Settle a new fact and a live one, in message order, not in order of arrival."""
-    later, earlier = sorted((new, known), key=statement_order, reverse=True)
+    later, earlier = sorted((new, known), key=itemgetter("said_at", "valid_from", "id"), reverse=True)
     holds = judged(later, earlier, settings)
     winner, loser = (earlier, later) if holds == earlier["id"] else (later, earlier)
     if state.is_late(winner):  # surer, but over already
@@ -76,11 +77,6 @@ def _settle(state: RevisionState, exclusion: MutualExclusion, new: Fact, known: 
         come_late(state, new, known, settings)
     else:
         replace_fact(state, loser, winner, settings, REASON)
-
-
-def statement_order(fact: Fact) -> tuple[datetime, datetime, str]:
-    """Sort key of facts in message order; it does not depend on the order of arrival."""
-    return fact["said_at"], fact["valid_from"], fact["id"]
 
 
 def _leave_both(state: RevisionState, new: Fact, known: Fact, settings: ReviseSettings, reason: str) -> None:

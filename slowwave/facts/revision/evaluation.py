@@ -156,7 +156,8 @@ def _verdicts(
 ) -> list[Row]:
     """The verdicts, in the order of the candidates."""
     found = []
-    clean = [_is_clean(candidates[text]) for text in _OPEN_TEXTS]
+    texts = [candidates[name] for name in _OPEN_TEXTS]
+    clean = [[now == text for now, text in zip(redact_all(each)[0], each, strict=True)] for each in texts]
     shares = grounding(candidates, messages, answered)
     for share, row, *is_clean in zip(shares, candidates.select(_JUDGED).iter_rows(named=True), *clean, strict=True):
         checks = _checks(row, all(is_clean), content_gate)
@@ -197,11 +198,6 @@ def _checks(row: Row, is_clean: bool, content_gate: float) -> dict[str, bool | N
         "declarative": not _QUESTION.search(statement.strip()),
         "content": None if score is None else score >= content_gate,
     }
-
-
-def _is_clean(texts: pl.Series) -> list[bool]:
-    """Whether there is nothing to redact in each text."""
-    return [clean == text for clean, text in zip(redact_all(texts)[0], texts, strict=True)]
 
 
 def _refusals(rejected: pl.DataFrame, verdicts: Sequence[Row], settings: EvaluateSettings) -> pl.DataFrame:

@@ -191,7 +191,9 @@ def resolve_times(words: str, stated_at: datetime, *, model_date: str = "", kind
     understood = model_span(model_date, day)
     past, future = (_by_words(words, day, model_kind, tense) for tense in ("past", "future"))
     readings = [each for each in (ruled, past, future) if each]
-    may_be_past = _tense_of(model_kind) != "future" or _is_just_over(past, future, day)
+    # "March 29" said on 5 April is nearer than a year later: what was to be done by then is over
+    is_just_over = past is not None and future is not None and day - past.span.end < future.span.start - day
+    may_be_past = _tense_of(model_kind) != "future" or is_just_over
     fitting = [each for each in readings if each is not past or may_be_past]
     agreed = next((each for each in fitting if understood and _agree(each.span, understood)), None)
     reason = "" if agreed else _why_impossible(understood, readings, day, model_kind, words)
@@ -204,11 +206,6 @@ def resolve_times(words: str, stated_at: datetime, *, model_date: str = "", kind
     span = _finer(understood, agreed.span) if agreed else understood
     meant = replace(by_words, span=span, kind=_settled(by_words.kind, span, day))
     return replace(_times(meant, stated_at), is_disputed=not agreed)
-
-
-def _is_just_over(past: _TimeMeaning | None, future: _TimeMeaning | None, day: datetime) -> bool:
-    """Whether what was to be done by then is over: "March 29" said on 5 April is nearer than a year later."""
-    return past is not None and future is not None and day - past.span.end < future.span.start - day
 
 
 def _tense_of(kind: TimeKind) -> Tense:
@@ -262,12 +259,9 @@ def _why_impossible(
     if len({each.span for each in readings}) != 1:
         return ""  # without words of time, or of a year that they do not name
     meant = readings[0].span
-    is_far = _gap(meant, span) > max(_NEAR, abs(meant.start - day) / 2)  # what is long ago is told less exactly
+    gap = max(meant.start - span.end, span.start - meant.end)
+    is_far = gap > max(_NEAR, abs(meant.start - day) / 2)  # what is long ago is told less exactly
     return "far from the words" if is_far else ""
-
-
-def _gap(a: Stretch, b: Stretch) -> timedelta:
-    return max(a.start - b.end, b.start - a.end)
 
 
 def _finer(span: Stretch, by_words: Stretch) -> Stretch:

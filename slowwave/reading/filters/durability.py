@@ -189,14 +189,9 @@ def without_question(sentence: str) -> str:
     return head if len(head.split()) >= 2 * MIN_WORDS else ""
 
 
-def _words_in(statement: str) -> int:
-    """How many words it has; in scripts without spaces two characters count as a word."""
-    return statement.count(" ") + 1 + len(SYLLABIC.findall(statement)) // 2
-
-
 def refusal_of(statement: str) -> str:
     """Why a sentence is not worth keeping; empty if it is."""
-    count = _words_in(statement)
+    count = statement.count(" ") + 1 + len(SYLLABIC.findall(statement)) // 2  # without spaces two characters are a word
     if not _LETTERS.search(statement):
         return "no words"
     if statement.endswith("?") and count < LONG_QUESTION:
