@@ -23,6 +23,8 @@ from .trial import Reference, Verdict
 LATEST = 0.9  # of the time a step took: the latest "during" it
 UNREAD = 255
 """What multiprocessing gives where the fork server could not tell how a child ended (`popen_forkserver.poll`)."""
+DONE = 0
+"""It was done in fewer steps than the run without a fault: answers of a model that come together are kept together."""
 PARALLEL = 2
 
 
@@ -86,7 +88,7 @@ class Campaign:
         who = f"{point.step}-{point.moment}{'-again' if again else ''}"
         place, address = self._fresh(name, who), self._address(name, who)
         code = self._lived(trial.run_and_die, name, place, address, point)
-        if code == UNREAD and not again:
+        if code in (UNREAD, DONE) and not again:
             return self._death(name, step, point, again=True)
         asked = self._model.asked(self._who(name, who))
         result = place.with_suffix(".verdict")
