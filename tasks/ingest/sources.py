@@ -35,6 +35,9 @@ LISTED = 200
 PEOPLE = "users.json"
 """The name of a list of people: chats beside it, or in a folder beside it, take their names from it."""
 
+LISTS = frozenset({PEOPLE, *(f"{name}.json" for name in ("channels", "groups", "dms", "mpims", "integration_logs"))})
+"""Lists of an export of Slack, none of which is a conversation."""
+
 _HEAD_BYTES = 262_144
 _CHUNK = 1_048_576
 _LEADS_OUT = "it is a link to a place outside the folder; name the file itself to read it"
@@ -92,7 +95,7 @@ def find_sources(paths: Sequence[str | Path], format: str = "auto") -> tuple[lis
             except UnusableInput as error:
                 if file == path:
                     raise
-                if file.name != PEOPLE:  # a list of people is read with the chats beside and below it
+                if file.name not in LISTS or not (file.parent / PEOPLE).exists():  # people are read with their chats
                     issues.append(ReadIssue(shown_path(file), 0, redact(error.message).text, "skipped"))
             else:
                 sources[file.resolve()] = found

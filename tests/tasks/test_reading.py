@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -224,6 +225,15 @@ def test_a_slack_thread_goes_on_in_the_file_of_another_day_with_the_names_of_the
         (1, "Ivo Matos", 21),
     ]
     assert found["content"][0].startswith("Ivo Matos owns the tide display")
+
+
+def test_the_lists_of_a_slack_export_are_no_unreadable_files(tmp_path: Path) -> None:
+    export = tmp_path / "export"
+    shutil.copytree(EXAMPLES / "sources" / "slack", export)
+    sources, left = find_sources([str(export)], "auto")
+    assert ({source.path.name for source in sources}, left) == ({"2026-05-20.json", "2026-05-21.json"}, [])
+    (export / "users.json").unlink()
+    assert [Path(issue.path).name for issue in find_sources([str(export)], "auto")[1]] == ["channels.json"]
 
 
 @pytest.mark.parametrize("people", [None, "", "[broken", '{"id": 3}', "link"])
