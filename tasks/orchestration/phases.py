@@ -209,7 +209,8 @@ def recalled(run: Run, state: Snapshot, queries: Sequence[str], k: int) -> tuple
 
     Asked at one time of states that recall cannot tell apart, a query has one answer, and is asked once.
     """
-    settings = recall_settings(k)
+    # without an end, so that a slow machine does not look like a recall that got worse
+    settings = RecallSettings(k=k, walk=WalkSettings(recall_timeout_ms=0))
     place = run.store if "://" in run.store else os.path.abspath(run.store)
     known = _of((place, run.namespace, run.now, k, state.embed_model, read_versions(state, settings)))
     missing = [query for query in dict.fromkeys(queries) if query not in known]
@@ -217,11 +218,6 @@ def recalled(run: Run, state: Snapshot, queries: Sequence[str], k: int) -> tuple
         reader = Recaller.open(run.store, run.namespace, settings, is_logged=False, commit=state.sequence)
         known.update(zip(missing, recall_each(run, reader, missing), strict=True))
     return tuple(known[query] for query in queries)
-
-
-def recall_settings(k: int) -> RecallSettings:
-    """How the gate recalls: without an end, so that a slow machine does not look like a recall that got worse."""
-    return RecallSettings(k=k, walk=WalkSettings(recall_timeout_ms=0))
 
 
 def recall_each(run: Run, reader: Recaller, queries: Sequence[str]) -> tuple[Recalled, ...]:

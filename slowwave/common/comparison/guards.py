@@ -160,11 +160,6 @@ def read_names(texts: pl.Series) -> pl.Series:
     return pl.DataFrame({"names": _marks(texts, _NAME, _name), "words": words}).to_struct()
 
 
-def read_questions(texts: pl.Series) -> pl.Series:
-    """Whether each text has a question mark."""
-    return texts.str.contains("[?？]")
-
-
 def read_words(texts: pl.Series) -> pl.Series:
     """The words and signs of each text in their order, without EMPTY_WORDS."""
     plain = texts.str.to_lowercase().str.replace_all(r"(\d),(\d{3})\b", "$1$2").str.replace_all("n't\\b", " not")
@@ -218,7 +213,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard("quantity", read_amounts),
     Guard("time", read_times),
     Guard("name", read_names, _names_known),
-    Guard("question", read_questions),
+    Guard("question", lambda texts: texts.str.contains("[?？]")),
     Guard("word", read_words),
 )
 """The last one, in which every word counts, keeps apart what most others do: they say in what two statements differ."""

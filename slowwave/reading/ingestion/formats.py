@@ -101,11 +101,6 @@ def _read_mixed(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(MIXED, _read_mixed)
 
 
-def decode_mixed(raw: bytes) -> str:
-    """UTF-8 text; invalid bytes are read as Windows-1252."""
-    return raw.decode("utf-8", MIXED)
-
-
 def binary_kind(head: bytes) -> str:
     """The kind of a binary file; empty for text."""
     if any(head.startswith(mark) for mark, _ in _MARKS):
@@ -242,7 +237,7 @@ def load_lines(lines: Iterable[bytes]) -> Iterator[Loaded]:
             if not line.strip():
                 continue
             try:
-                yield number, _LENIENT.decode(decode_mixed(line).strip()), _REPAIRED
+                yield number, _LENIENT.decode(line.decode("utf-8", MIXED).strip()), _REPAIRED
             except (ValueError, RecursionError):
                 yield number, None, Note("unreadable", f"not JSON: {text.readable(str(error).split(': line')[0])}")
 
