@@ -243,3 +243,49 @@ def test_what_another_run_gave_an_end_meanwhile_is_not_merged(tmp_path: Path, mo
     with overtaken(monkeypatch, "consolidate.facts", end):
         consolidated(place)
     assert rows(place, "facts")["status"].to_list() == ["active", "active"]
+
+
+# What the extractor said of a pair: one fact says all that the other says, and more
+
+
+SWIMS = ("Marta swims.", "Marta swims in the Tejo.", "Marta swims in the Tejo on Sundays.")
+
+
+def covering(place: Path, *pairs: tuple[int, int]) -> Path:
+    """The facts of SWIMS, with what the extractor said: each second one covers the first."""
+    remembered(place, numbered(SWIMS))
+    said = [
+        {"id": f"d_{old}{new}", "candidate_id": f"f_{new:04d}", "known_id": f"f_{old:04d}", "action": "cover"}
+        for old, new in pairs
+    ]
+    with Store.open(str(place)).commit("said-2", "test", NOW) as tx:
+        tx.upsert("fact_directives", pl.DataFrame(said).with_columns(object=pl.lit(""), reason=pl.lit("")))
+    return place
+
+
+@pytest.mark.parametrize(
+    "pairs", [((0, 1), (1, 2)), ((1, 2), (0, 1)), ((0, 2), (0, 1), (1, 2)), ((0, 1), (1, 0), (1, 2))]
+)
+def test_the_fullest_sentence_of_a_chain_stays_alone_and_a_circle_ends(
+    tmp_path: Path, pairs: Sequence[tuple[int, int]]
+) -> None:
+    place = covering(tmp_path / "m", *pairs)
+    consolidated(place)
+    assert live(place) == [SWIMS[2]]
+    assert consolidated(place)["counts"] == {}
+
+
+@pytest.mark.proof
+def test_two_that_a_person_keeps_apart_meanwhile_are_not_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = covering(tmp_path / "m", (0, 1))
+
+    def keep_both() -> None:
+        row = {"id": "pd_1", "a_id": "f_0000", "b_id": "f_0001", "kind": "redundant", "outcome": "keep_all"}
+        with Store.open(str(place)).commit("review-1", "test", NOW) as tx:
+            tx.upsert("pair_decisions", pl.DataFrame([{**row, "decided_by": "person", "at": NOW}]))
+
+    with overtaken(monkeypatch, "consolidate.facts", keep_both):
+        consolidated(place)
+    assert live(place) == [*SWIMS]

@@ -50,7 +50,13 @@ def test_there_is_one_marta_and_there_are_two_annas(played: tuple[dict[str, Any]
 
 @pytest.mark.parametrize(
     "words",
-    [("vim", "fifteen years"), ("kiosk board", "is on 21 May 2026"), ("100 requests per minute",), ("768 MB",), ("Brightwell", "2021")],
+    [
+        ("vim", "fifteen years"),
+        ("board is on 21 May",),
+        ("100 requests per minute",),
+        ("768 MB",),
+        ("Brightwell", "2021"),
+    ],
     ids=["editor", "release", "rate limit", "memory limit", "employer"],
 )
 def test_what_changed_is_closed(played: tuple[dict[str, Any], Path], words: tuple[str, ...]) -> None:
