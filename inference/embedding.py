@@ -68,14 +68,9 @@ def open_embedder(name: str | None = None) -> Embedder:
     name = DEFAULT_EMBEDDER if name is None else name
     if name in STATIC_MODELS:
         return StaticEmbedder(name)
-    if is_static(name):
+    if name.startswith(STATIC) and len(name) > len(STATIC):  # of model2vec
         return StaticEmbedder(name, _static_model(name)[1].shape[1])
     return RegistryEmbedder(name)
-
-
-def is_static(name: str) -> bool:
-    """Whether a name means a model that is loaded from files: a shipped one, or one of model2vec."""
-    return name in STATIC_MODELS or (name.startswith(STATIC) and len(name) > len(STATIC))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import pytest
 from talk import EXAMPLES
 
 from apps.cli import main as slowwave
+from recall.order import UNLIKELY
 from slowwave.integrations.python_api import OpenMemory
 
 PLUGIN = Path(__file__).parents[2] / "integrations" / "claude-code"
@@ -375,6 +376,7 @@ def test_a_session_is_remembered_in_the_next_one_of_its_project_alone(at_home: C
     background.read()
     begun = at_home.says("SessionStart", session_id="another")
     assert "untrusted data" in begun
+    assert UNLIKELY not in begun  # nobody has asked anything yet
     assert "always use pnpm, never npm" in begun
     assert "imperative and without emoji" in begun
     background.write_blocks(["elsewhere"])

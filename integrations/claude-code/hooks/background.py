@@ -109,8 +109,10 @@ def look() -> None:
 def write_blocks(projects: Iterable[str]) -> None:
     """Write what is known of each project for the start of its next session, without counting it as use."""
     with open_memory(is_logged=False) as memory:
+        from recall.order import UNLIKELY  # says that an answer may be lacking, but nobody has asked anything yet
+
         for project in projects:
-            block = memory.context_for(ABOUT, plugin.tokens(), scope=project, also=ALSO)
+            block = memory.context_for(ABOUT, plugin.tokens(), scope=project, also=ALSO).replace(f"{UNLIKELY}\n", "")
             if block:
                 plugin.write_whole(plugin.block_file(project), block)
             else:
