@@ -80,6 +80,7 @@ def test_the_ledger_says_what_ended_a_fact_by_which_words_and_when_both_were_sai
     assert measures["known_said_at"][:10] == f"{day(1):%Y-%m-%d}"
     if is_replaced is not None:
         assert measures["valid_to"] == [None, measures["valid_from"]]
+        assert old["valid_to"] == new["valid_from"]
 
 
 @pytest.mark.parametrize(
