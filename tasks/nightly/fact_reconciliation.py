@@ -40,11 +40,11 @@ from slowwave.facts.deduplication.duplicates import (
 from slowwave.facts.deduplication.pairs_for_a_model import (
     CONTRADICTS,
     CORRECTS,
-    COVERS,
     UPDATES,
     JudgedPair,
     Mode,
     choose_pairs,
+    covering_pairs,
     uses_pairs,
 )
 from slowwave.facts.deduplication.reconciliation_plan import ReconciliationPlan, plan_reconciliation
@@ -226,12 +226,12 @@ def comparison_of(
 
     By a `rule` of the steward, which knows the `usage` of facts (id and more), only what is near to another is met.
     """
-    covers = _covers(snapshot, seeds) if rule is None else ()
+    resolve, is_whole = resolve_of(run, settings), rule is None
+    covers = _covers(run, snapshot, seeds) if is_whole else ()
     covered = pl.Series([each.first for each in covers], dtype=pl.String)
     compared = _compared(run, snapshot, pl.concat([seeds, covered]), settings)
     compared = compared.with_columns(is_seed=pl.col("id").is_in(seeds.implode()))
     matrix, compared = unit_matrix(compared["vector"], snapshot.dims), compared.drop("vector")
-    resolve, is_whole = resolve_of(run, settings), rule is None
     pairs = find_pairs(compared, matrix, settings, min(resolve, settings.merge_cosine))
     topics = find_topics(compared, matrix) if version and is_whole else pl.DataFrame(schema=TOPICS)
     decided = _waiting(snapshot, seeds) if version and is_whole else pl.Series([], dtype=pl.String)
@@ -248,8 +248,8 @@ def comparison_of(
     merges = merge_by(pool, rule)
     worth_asking = (pl.col("cosine") >= resolve) | (pl.col("jaccard") >= settings.text_dedup)
     merges = replace(merges, undecided=merges.undecided.filter(worth_asking))
-    settled, known = set(pool.settled().iter_rows()), set(facts["id"])
-    covers = tuple(each for each in covers if each.ids not in settled and known.issuperset(each.ids))
+    settled = set(pool.settled().iter_rows())
+    covers = tuple(each for each in covers if each.ids not in settled)
     return Comparison(snapshot, pool, matrix[rows.to_numpy()], merges, rule, covers)
 
 
@@ -263,8 +263,7 @@ def _compared(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: MergeSet
     wanted += min(len(seeds), max(settings.pairwise_max_batch, wanted)) + 1
     if len(seeds) > settings.pairwise_max_batch and len(seeds) * 2 * wanted >= snapshot.count("facts"):
         return whole_scopes(run, snapshot, snapshot.by_ids("facts", seeds, ["id", "scope"])["scope"])
-    live = comparable(run, None)
-    own = snapshot.by_ids("facts", seeds, COMPARED, where=live)
+    live, own = comparable(run, None), snapshot.by_ids("facts", seeds, COMPARED)
     near = near_rows(snapshot, "facts", own.select("scope", "vector", text="statement"), wanted, live, COMPARED)
     return pl.concat([own, near]).unique("id").sort("id")
 
@@ -276,19 +275,12 @@ def whole_scopes(run: Run, snapshot: Snapshot, scopes: pl.Series) -> pl.DataFram
     return snapshot.frame("facts", inside, COMPARED).sort("id")
 
 
-def _covers(reading: Reading, seeds: pl.Series) -> tuple[JudgedPair, ...]:
-    """The pairs of which the extractor said that a seed says all that the other fact says, and more.
-
-    A fact that covers one and is covered itself takes that one up before it is taken up.
-    """
+def _covers(run: Run, reading: Reading, seeds: pl.Series) -> tuple[JudgedPair, ...]:
+    """The pairs of which the extractor said that a seed says all that another comparable fact says, and more."""
     columns = ["known_id", "candidate_id"]
     rows = reading.by_ids("fact_directives", seeds, columns, key="candidate_id", where=f"action = {quoted(COVER)}")
-    left, found = sorted(rows.drop_nulls().iter_rows()), list[tuple[str, str]]()
-    while left:
-        fuller = {new for _, new in left}
-        first = [pair for pair in left if pair[0] not in fuller] or left  # in a circle none is the first
-        found, left = [*found, *first], [pair for pair in left if pair not in first]
-    return tuple(JudgedPair(old, new, COVERS, keep=2) for old, new in found)
+    there = reading.by_ids("facts", rows["known_id"], ["id"], where=comparable(run, None))["id"]
+    return covering_pairs(rows.filter(pl.col("known_id").is_in(there.implode())).iter_rows())
 
 
 def whole_facts(run: Run, reading: Reading, chosen: pl.DataFrame) -> pl.DataFrame:
@@ -353,7 +345,7 @@ async def ask_about_pairs(
     resolve, judged = resolve_of(run, settings), {each.ids for each in known}
     pairs = choose_pairs(comparison.pool, comparison.merges, comparison.vectors, settings, resolve, by_pairs=by_pairs)
     every = questions_of(comparison.snapshot, pairs, comparison.pool.facts)
-    questions = [each for each in every if (min(each[:2]), max(each[:2])) not in judged]
+    questions = [(a, b, shown) for a, b, shown in every if JudgedPair(a, b).ids not in judged]
     if dry_run:
         return PairAnswers([*known, *(JudgedPair(a, b) for a, b, _ in questions)]), len(questions)
     answers = await judge(language, questions, settings)

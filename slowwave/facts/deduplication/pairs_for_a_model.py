@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Literal
@@ -272,6 +272,16 @@ class JudgedPair:
     def ids(self) -> tuple[str, str]:
         """Both ids, the smaller one first, as PAIR_DECISIONS name a pair."""
         return min(self.first, self.second), max(self.first, self.second)
+
+
+def covering_pairs(pairs: Iterable[tuple[str, str]]) -> tuple[JudgedPair, ...]:
+    """Pairs (covered, covering) with their verdict: a fact takes up what it covers before it is itself taken up."""
+    left, found = sorted(pairs), list[tuple[str, str]]()
+    while left:
+        covering = {new for _, new in left}
+        first = [pair for pair in left if pair[0] not in covering] or left  # in a circle none is the first
+        found, left = [*found, *first], [pair for pair in left if pair not in first]
+    return tuple(JudgedPair(old, new, COVERS, keep=2) for old, new in found)
 
 
 def with_merges(judged: Sequence[JudgedPair], facts: pl.DataFrame) -> tuple[JudgedPair, ...]:

@@ -168,15 +168,18 @@ def settle_names(answers: Mapping[str, tuple[str, Cardinality]], learned: pl.Dat
     forms = canonicalise(pl.Series([name for name, _ in answers.values()], dtype=pl.String), learned)
     plain = dict(frames.rows_of(forms, "raw", "canonical"))
     known = dict(forms.filter(pl.col("source") != "raw").select("canonical", "cardinality").iter_rows())
-    named = {alias: plain[name] for alias, (name, _) in answers.items()}
-    denied = {name: bool(DENIAL.match(name)) for pair in named.items() for name in pair}
-    meanings = {alias: name if name and denied[alias] == denied[name] else alias for alias, name in named.items()}
+    meanings = {alias: plain[name] if _may_mean(alias, plain[name]) else alias for alias, (name, _) in answers.items()}
     own: dict[str, Cardinality] = {a: c for a, (name, c) in answers.items() if plain[name] == a}
     settled: dict[str, tuple[str, Cardinality]] = {}
     for alias in answers:
         name = _end_of(alias, meanings)
         settled[alias] = (name, known.get(name, own.get(name, "n")))
     return settled
+
+
+def _may_mean(alias: str, name: str) -> bool:
+    """Whether a relation may have this canonical form: both or neither are denied."""
+    return bool(name) and bool(DENIAL.match(alias)) == bool(DENIAL.match(name))
 
 
 def _end_of(alias: str, meanings: Mapping[str, str]) -> str:

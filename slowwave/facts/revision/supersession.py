@@ -30,12 +30,9 @@ READ = tuple(
 )
 KNOWN = (*READ, "is_live")
 DIRECTIVE = "directive"
-SUPERSEDE, RETRACT, CONTRADICT = "supersede", "retract", "contradict"
-REPEAT, COVER = "repeat", "cover"
-ACTIONS = (SUPERSEDE, RETRACT, CONTRADICT, REPEAT, COVER)
-"""Actions of a claim on a known fact: replace it, end it, contradict it, repeat it, or say all of it and more.
-
-The last one ends nothing here: the reconciliation that follows merges the two facts."""
+ACTIONS = SUPERSEDE, RETRACT, CONTRADICT, REPEAT, COVER = "supersede", "retract", "contradict", "repeat", "cover"
+"""Actions of a claim on a known fact: replace it, end it, contradict it, repeat it, or say all of it and more; the last
+two end nothing here: one confirms it, the other has the reconciliation that follows merge the two."""
 
 
 @dataclass(frozen=True, slots=True)
