@@ -87,7 +87,9 @@ def _mention(name: str, entity_type: str, now: datetime) -> pl.DataFrame:
 
 def _known(reading: Reading, name: str) -> pl.DataFrame:
     """The entities of that name, alias or id: the person who speaks as `user` may have no name yet."""
-    wanted = [normalise_name(name), *([GENERIC_NAMES[0]] if name == UNNAMED else [])]  # shown of who has no name yet
+    wanted = [normalise_name(name)]
+    if wanted == [normalise_name(UNNAMED)]:  # shown of the person who has no name yet
+        wanted.append(GENERIC_NAMES[0])
     aliased = reading.by_ids("entity_aliases", wanted, ["entity_id"], key="alias_name")["entity_id"]
     own = reading.by_ids("entities", wanted, ["id"], key="canonical_name")["id"]
     ids = pl.concat([aliased, own, pl.Series([name], dtype=pl.String)])

@@ -455,7 +455,7 @@ def test_what_a_reader_said_of_a_pair_counts_without_a_model_and_is_decided_once
     made = plan(pool, [JudgedPair("a", "b", "covers", 2)])
     assert (losers(pool), dict(made.lineage.select("old_id", "new_id").iter_rows())) == ({}, {"a": "b"})
     (told,) = made.decisions.filter(action="absorb").rows(named=True)
-    assert told["reason"] == "Who read the messages says that this one says all that the other one says."
+    assert told["reason"] == "The model that read the messages says that this one contains the other."
     assert (told["model"] or "", told["measures"]) == ("", "{}")
     lacking = pool_of(fact("a", "Ana drinks 2 cups every morning"), fuller, version=version, cosine=0.75)
     refused = plan(lacking, [JudgedPair("a", "b", "covers", 2)])

@@ -450,6 +450,6 @@ def test_the_person_without_a_name_is_found_by_the_name_that_is_shown(tmp_path: 
     )
     with open_memory(place) as memory:
         assert {memory.facts_of(name)[0].name for name in ("Owner", "owner", "the user")} == {"Owner"}
-    assert rename_entity(existing_run("entity-rename", place, "default"), "Owner", "Kim").entity == "Owner"
+    assert rename_entity(existing_run("entity-rename", place, "default"), "owner", "Kim").entity == "Owner"
     with open_memory(place) as memory:
         assert memory.facts_of("Kim")[0].name == "Kim"

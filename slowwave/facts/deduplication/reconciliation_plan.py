@@ -189,7 +189,7 @@ def _no_longer_pending(known: pl.DataFrame, done: ClusterMerge) -> pl.DataFrame:
 MAX_REASON = 500
 _WHY = {
     SAME: "A model says that they say the same.",
-    COVERS: "Who read the messages says that this one says all that the other one says.",
+    COVERS: "The model that read the messages says that this one contains the other.",
 }
 
 
@@ -210,7 +210,7 @@ def decisions_of(
     rows: list[Row] = _merged(done, merges, settings, now)
 
     def by_whom(each: JudgedPair) -> Callable[..., Row]:
-        """Who read the messages asked nobody now, so that neither model nor prompt of this run decided."""
+        """Of what the reading of the messages found, neither model nor prompt of this run is the author."""
         return partial(by_model, model="") if each.verdict == COVERS else partial(by_model, measures=seen)
 
     for each in judged:
