@@ -29,7 +29,7 @@ from storage.snapshots import Snapshot
 from storage.store import Store
 from tasks.entities.derived import assign_new, link_entities, touched_entities
 from tasks.ingest.admission import admit_messages
-from tasks.ingest.application import apply_patches, quoted_left, replace_quotations
+from tasks.ingest.application import apply_patches, has_quotations, quoted_left, replace_quotations
 from tasks.ingest.artifacts import link_artifacts
 from tasks.ingest.extraction import Cursor, count_unfinished, extract_facts
 from tasks.ingest.inbox import (
@@ -49,7 +49,7 @@ from tasks.orchestration.phases import asking, tidy
 from tasks.orchestration.tallies import IngestTally, publish_summary
 from tasks.runtime.engine import Event, announce, flow, log, report_progress
 from tasks.runtime.run_pages import show_table
-from tasks.runtime.runs import Run, existing_run, has_committed, new_run, recorded
+from tasks.runtime.runs import Run, Writing, existing_run, has_committed, new_run, recorded
 from tasks.runtime.writing import titles_of, under_approval
 
 Format = Literal[  # those of `slowwave.reading.ingestion.parsers`; the form needs them in words
@@ -94,7 +94,11 @@ async def ingest(
     )
     tally = IngestTally(run.id, dry_run=dry_run)
     parameters = {"paths": paths, "format": format, "settings": settings.model_dump()}
-    with recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects) as run:
+
+    def last(run: Run) -> Writing | None:
+        return refreshed_aspects(run, after_little=tally.has_written_little)
+
+    with recorded(run, tally, parameters, dry_run=dry_run, is_prompt=True, last=last) as run:
         new = find_new_sources(run, found)
         tally.found(found, new)
         for intake in read_intakes(run, new, settings):
@@ -126,19 +130,20 @@ async def _learn(run: Run, settings: IngestSettings, tally: IngestTally) -> None
     async with asking(reading, tally, settings.llm, "extract") as language:
         model = "" if language.is_keyless("extract") else language.model("extract")
         tally.took(apply_patches(reading, settings))  # left by earlier runs
-        tally.counts[RunCount.QUOTATIONS_REPLACED] += replace_quotations(run, model) if model else 0
+        replaces = bool(model) and has_quotations(run)
+        tally.counts[RunCount.QUOTATIONS_REPLACED] += replace_quotations(run, model) if replaces else 0
         waiting = count_unfinished(run, settings.extract)
         cursor: Cursor | None = Cursor()
         while cursor is not None and not language.budget_reached:
             extracted = await extract_facts(reading, settings, cursor)
             tally.extracted(extracted)
-            tally.took(apply_patches(reading, settings, look_back=False))
-            tally.counts[RunCount.QUOTATIONS_REPLACED] += replace_quotations(run, model) if model else 0
+            tally.took(apply_patches(reading, settings, look_back=False, batch_ids=extracted.patches))
+            tally.counts[RunCount.QUOTATIONS_REPLACED] += replace_quotations(run, model) if replaces else 0
             cursor = extracted.cursor
             await report_progress("messages extracted", tally.counts[RunCount.MESSAGES_EXTRACTED], waiting)
-        if touched := touched_entities(run):
+        if settings.extract.note_linking.enabled and (touched := touched_entities(run)):
             tally.counts[RunCount.LINKS] += link_entities(run, settings.extract.note_linking, touched)
-            tally.counts[RunCount.ENTITIES_JOINED] += assign_new(run)
+        tally.counts[RunCount.ENTITIES_JOINED] += assign_new(run)
         if settings.consolidate.enabled:
             tally.took(await reconcile(merging, settings.consolidate, language))
             tally.took(link_artifacts(merging, settings.consolidate))

@@ -9,9 +9,11 @@ import json
 import logging
 import os
 import shutil
+import ssl
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -106,8 +108,18 @@ def _anthropic(choice: Choice, settings: LanguageSettings) -> Any:
     import anthropic
     import instructor
 
-    sdk = anthropic.AsyncAnthropic(api_key=os.environ[KEYS["anthropic"]], max_retries=0, timeout=settings.timeout_s)
+    http = anthropic.DefaultAsyncHttpxClient(verify=_trusted())
+    key = os.environ[KEYS["anthropic"]]
+    sdk = anthropic.AsyncAnthropic(api_key=key, max_retries=0, timeout=settings.timeout_s, http_client=http)
     return instructor.from_anthropic(sdk, model=choice.model)
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The certificates that are trusted, read once: a client for each run would read them again, in 20 ms."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
 
 
 def _by_instructor(choice: Choice) -> Any:

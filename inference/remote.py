@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -211,7 +212,7 @@ class ModelClient:
         hooks.on("completion:kwargs", exchange.on_request)
         hooks.on("completion:response", exchange.on_response)
         answer = await self._client.create(
-            response_model=response_model,
+            response_model=_prepared(response_model),
             messages=self._messages(prompt),
             strict=False,
             max_retries=self._tries(exchange, 1 + repairs),
@@ -250,6 +251,14 @@ class ModelClient:
             sleep=between,
             reraise=True,
         )
+
+
+@cache
+def _prepared(response_model: type[BaseModel]) -> type[BaseModel]:
+    """The model as instructor would make it anew for each call, and its schema with it."""
+    import instructor
+
+    return instructor.response_schema(response_model)
 
 
 def _without_secrets(answer: BaseModel, response_model: type[BaseModel]) -> BaseModel:

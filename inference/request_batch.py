@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, cast, get_args
 
@@ -114,9 +115,11 @@ def prompt_hash(prompt: Prompt) -> str:
     return digest(prompt.name, prompt.system, prompt.text)
 
 
-def schema_hash(schema: Mapping[str, object]) -> str:
-    """Hash of the JSON schema that an answer must fit."""
-    return digest(dict(schema))
+@cache
+def _schema_of(model: type[BaseModel]) -> tuple[str, int]:
+    """Hash and characters of the JSON schema that an answer must fit."""
+    schema = model.model_json_schema()
+    return digest(schema), len(as_json(schema))
 
 
 # Spans of model calls, in the words of OpenTelemetry's conventions for generative AI: model, role, tokens and dollars,
@@ -195,8 +198,7 @@ class RequestBatch(Generic[T]):
     on_answer: Callable[[int, ModelAnswer[T]], None]
 
     def __post_init__(self) -> None:
-        schema = self.model.model_json_schema()
-        self.schema_hash, self._schema_chars = schema_hash(schema), len(as_json(schema))
+        self.schema_hash, self._schema_chars = _schema_of(self.model)
 
     async def open(self, prompts: Sequence[Prompt]) -> dict[str, PendingPrompt]:
         """Answer prompts that have an entry in the ledger; the rest by key, in order, equal prompts once."""

@@ -68,11 +68,13 @@ IN_PERIOD = 0.5
 A factor would leave behind what shares nothing else with "What happened in October?"."""
 MESSAGE = ("id", "conversation_id", "message_id", "occurred_at")
 _PLACE = (*MESSAGE, "ordinal")
-_MESSAGE_COLUMNS = (*_PLACE, "role", "speaker", "content", "created_at", "scope", "has_injection")
+_FACT_STATE = ("consolidated_at", "consolidation_attempts", "patch_batch_id")
+_MESSAGE_STATE = ("graph_state", "attempts", "read_by")
+_MESSAGE_COLUMNS = (*_PLACE, "role", "speaker", "content", "created_at", "scope", "has_injection", *_MESSAGE_STATE)
 RESIDENT = {
     "messages": ResidentSpec(_MESSAGE_COLUMNS, words="search_text", has_vectors=True, is_compared=False),
     "facts": ResidentSpec(
-        (*FACT, *PAST, "kind", "owner_entity_id", "statement_hash"),
+        (*FACT, *PAST, "kind", "owner_entity_id", "statement_hash", *_FACT_STATE),
         words="search_terms",
         has_vectors=True,
         end="valid_to",

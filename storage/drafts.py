@@ -44,9 +44,7 @@ class ProposingStore(Store):
     """A namespace whose commits become proposals."""
 
     def __init__(self, store: Store, what: Proposing) -> None:
-        super().__init__(store.uri, store.namespace, store.db, store.retention)
-        self.clock, self.embedding, self._what = store.clock, store.embedding, what
-        self.out_of_sight = store.out_of_sight
+        vars(self).update(vars(store), _what=what, first={})
 
     def _transaction(self, lease: Lease, run_id: str, now: datetime) -> Transaction:
         return Drafting(self._what, self.db, self._row, lease, run_id, now, self.clock, self._written)

@@ -21,6 +21,7 @@ QUOTES = "quotes"
 UNREAD = f"read_by = '{QUOTES}'"
 KEPT_AS_SAID = f"{UNREAD} AND graph_state IN ('done', 'skipped_durability')"
 """The messages that a model may read later."""
+OF_QUOTATIONS = f"origin = '{QUOTES}'"
 OF_A_RUN = ("entity_aliases", "episode_entities")
 """Tables of which a row is written by the run that finds it first."""
 
@@ -41,7 +42,7 @@ class Keeping:
 
 def keeping(reading: Reading) -> Keeping:
     """What was kept as quotations, and by which runs; a run that read with a model is none of them."""
-    patches = reading.frame("patch_batches", f"origin = '{QUOTES}'", ["id", "run_id"])
+    patches = reading.frame("patch_batches", OF_QUOTATIONS, ["id", "run_id"])
     readers = reading.frame("messages", "read_by IS NOT NULL", ["run_id", "read_by"]).unique()
     is_unread = pl.col("read_by") == QUOTES
     unread, models = (readers.filter(is_)["run_id"] for is_ in (is_unread, ~is_unread))

@@ -27,7 +27,7 @@ from .columns import Row as Row
 from .row_steps import RowStep
 from .vectors import Penalties, VectorRows, Vectors, least_of_best
 
-CONDITIONS_KEPT = 6
+CONDITIONS_KEPT = 8
 """Of a table: questions to all that may answer and to what is of a time, and those of a statement, come in turn."""
 ROWS_AT_ONCE = 20_000
 """Rows up to which all rows of a table are built at once; of a larger table only the requested rows and columns."""
@@ -185,6 +185,11 @@ class Resident:
     def __len__(self) -> int:
         """How many rows the table has."""
         return self._size
+
+    @property
+    def size_when_read(self) -> int:
+        """How many rows were read at once; what came later has the places behind them."""
+        return len(self._parts[0])
 
     @property
     def is_ragged(self) -> bool:

@@ -16,7 +16,7 @@ from .disk import manifest_on_disk
 MOST_ROWS = 256
 """Rows of a table that a process keeps of what it wrote, and one more for each commit: some 20 kB each."""
 
-BY_KEY = ("episodes", "episode_entities")
+BY_KEY = ("episodes", "episode_entities", "runs", "patch_batches")
 """Tables that nobody holds in memory, of which a writer asks for what it has just written."""
 
 Change: TypeAlias = pa.Table | frozenset[str]

@@ -11,9 +11,11 @@ import numpy as np
 import polars as pl
 
 from slowwave.common.text import SCRIPTS_OF_SIGNS, signs_of
+from slowwave.common.validity import columns_of
 
 from .columns import best_scores
 from .connection import answer, answers, query_of
+from .residents import Condition
 from .rows import MARK, ROW, quoted
 from .snapshots import Reading, last_rows, numbered_rows, read_rows
 from .tables import TABLES
@@ -21,7 +23,7 @@ from .tables import TABLES
 if TYPE_CHECKING:
     from lancedb.table import Table
 
-    from .residents import Condition, Resident
+    from .residents import Resident
 
 _COMPARED = ("id", ROW, "vector")
 EXACT_ROWS = 10_000  # up to here reading all vectors costs no more than asking the index
@@ -111,6 +113,9 @@ def near_rows(
     texts = questions["text"].fill_null("").to_list()
     with_vector = questions.filter(pl.col("vector").is_not_null())
     vectors = unit_matrix(with_vector["vector"], reading.dims)
+    resident, judged = reading.resident(name), columns_of(where)
+    if resident is not None and judged is not None and resident.has((*columns, *judged, "scope")):
+        return _near_in_memory(resident, questions["scope"], texts, with_vector["scope"], vectors, k, where, columns)
 
     def by_meaning(places: np.ndarray, inside: str) -> pl.DataFrame:
         return nearest(reading, name, vectors[places], k, inside)
@@ -121,6 +126,27 @@ def near_rows(
     near = by_scope(with_vector["scope"], where, by_meaning, FOUND)
     found = pl.concat([near[ROW], by_scope(questions["scope"], where, by_words, MATCHED)[ROW]])
     return reading.by_numbers(name, found.unique().sort(), columns)
+
+
+def _near_in_memory(
+    resident: Resident,
+    scopes: pl.Series,
+    texts: Sequence[str],
+    scopes_of_vectors: pl.Series,
+    vectors: np.ndarray,
+    k: int,
+    where: str,
+    columns: Sequence[str],
+) -> pl.DataFrame:
+    """`near_rows` of a table in memory."""
+    found = [np.zeros(0, np.int64)]
+    with resident.foreseen(vectors):
+        for places, inside in scopes_of(scopes_of_vectors, where):
+            found += (resident.nearest(vectors[place], k, Condition(inside))[0] for place in places)
+    for places, inside in scopes_of(scopes, where):
+        distinct = dict.fromkeys(texts[place] for place in places)
+        found += (resident.matching(text, k, Condition(inside))[0] for text in distinct)
+    return resident.frame(np.unique(np.concatenate(found)), columns)
 
 
 def unit_matrix(column: pl.Series, dims: int) -> np.ndarray:

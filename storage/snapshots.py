@@ -13,9 +13,11 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.common.errors import SlowwaveError, StoreMismatch
+from slowwave.common.validity import columns_of, of_rows
 
 from .connection import answer, numbered, query_of
 from .disk import WAY_OUT, broken_files, damaged, is_of_files, manifest_on_disk, plain_errors
+from .residents import Condition
 from .rows import column_names, empty_frame, filled, id_filters, quoted, table_named
 from .tables import TABLES, Role
 
@@ -24,12 +26,13 @@ if TYPE_CHECKING:
     from lancedb.query import AsyncQueryBase, ColumnOrdering
     from lancedb.table import Table
 
-    from .residents import Condition, Resident
+    from .residents import Resident
 
 
 Place = tuple[int, int, int]
 """A version and the file of its manifest: another store in the same folder has other files."""
 BATCH = 4096  # rows that are held in memory at a time
+FEW = 2_000  # rows that are taken from memory one by one
 MANY = 5000  # ids from which reading all of a table is faster than looking each up
 
 
@@ -169,7 +172,18 @@ class Reading:
         wanted = list(columns) if columns is not None else column_names(name)
         if self.is_blank(name):
             return _no_rows(name, self.dims, tuple(wanted))
+        places = self._places(name, where) if where and limit is None else None
+        if places is not None and len(places) <= FEW and self.resident(name).has((*wanted, *order)):
+            rows = self.resident(name).frame(places, [*dict.fromkeys((*wanted, *order))])
+            return (rows.sort(order, nulls_last=True) if order else rows).select(wanted)
         return self._read(name, where, wanted, limit, order)
+
+    def _places(self, name: str, where: str) -> npt.NDArray[np.int64] | None:
+        """Where the rows that meet a condition are in memory; None where memory does not tell."""
+        resident, judged = self.resident(name), columns_of(where)
+        if resident is None or judged is None or not resident.has(judged):
+            return None
+        return np.flatnonzero(resident.mask(Condition(where)))
 
     def _read(
         self, name: str, where: str | None, columns: Sequence[str], limit: int | None, order: Sequence[str]
@@ -227,24 +241,44 @@ class Reading:
         if with_vector and "vector" not in wanted:
             wanted.append("vector")
         distinct = [] if self.is_blank(name) else sorted({i for i in ids if i is not None})
-        resident = self.resident(name) if distinct else None
-        if resident is not None and column in resident.spec.columns:
-            places = resident.places(column, distinct)
-            if not len(places):
-                distinct = []
-            elif where is None and resident.has(wanted):
-                return resident.frame(places, wanted)
-            elif where is None and (rows := self._numbered(name, resident, places, wanted)) is not None:
-                return rows
-        if column == "id" and where is None and "vector" not in wanted:
-            known = self._as_written(name, distinct, wanted)
-            if known is not None:
-                return known
+        if distinct and (known := self._from_memory(name, column, distinct, wanted, where)) is not None:
+            return known
         more = f" AND ({where})" if where else ""
         parts = [self.frame(name, f"{chunk}{more}", wanted) for chunk in id_filters(distinct, column)]
         if len(parts) > 1:
             return pl.concat(parts)
         return parts[0] if parts else _no_rows(name, self.dims, tuple(wanted))
+
+    def _from_memory(
+        self, name: str, column: str, ids: Sequence[str], wanted: Sequence[str], where: str | None
+    ) -> pl.DataFrame | None:
+        """`referring` without a query or by the numbers of rows; None where memory does not tell."""
+        judged = () if where is None else columns_of(where)
+        if judged is None:
+            return None
+        read, resident = [*dict.fromkeys((*wanted, *judged))], self.resident(name)
+        rows = self._as_written(name, ids, read) if column == "id" else None
+        if rows is None and resident is not None and column in resident.spec.columns:
+            places = resident.places(column, ids)
+            if where is not None and resident.has(judged):
+                met = resident.frame(places, judged).select(of_rows(where).fill_null(False)).to_series()
+                places, read, where = places[met.to_numpy()], [*wanted], None
+            if not len(places):
+                return _no_rows(name, self.dims, tuple(wanted))
+            rows = resident.frame(places, read) if resident.has(read) else self._whole(name, resident, places, read)
+        return rows if rows is None or where is None else rows.filter(of_rows(where)).select(wanted)
+
+    def _whole(
+        self, name: str, resident: Resident, places: npt.NDArray[np.int64], columns: Sequence[str]
+    ) -> pl.DataFrame | None:
+        """Rows with columns that are not in memory: what this process wrote lately, the others by their numbers."""
+        if "id" not in columns:
+            return None
+        is_read = places < resident.size_when_read
+        later = [] if is_read.all() else resident.values("id", places[~is_read])
+        written = self._as_written(name, later, columns) if later else _no_rows(name, self.dims, tuple(columns))
+        read = None if written is None else self._numbered(name, resident, places[is_read], columns)
+        return None if written is None or read is None else pl.concat([part for part in (written, read) if len(part)])
 
     def _numbered(
         self, name: str, resident: Resident, places: npt.NDArray[np.int64], columns: Sequence[str]
@@ -253,7 +287,9 @@ class Reading:
 
         A filter reads each small file that came since the index was made; thirty times as long beside a hundred.
         """
-        if (numbers := resident.numbers(places)) is None or "id" not in columns:
+        if not len(places):
+            return _no_rows(name, self.dims, tuple(columns))
+        if (numbers := resident.numbers(places)) is None:
             return None
         try:
             rows = self.by_numbers(name, pl.Series(numbers), columns)
@@ -261,19 +297,8 @@ class Reading:
             return None
         return rows if {*rows["id"]} == {*resident.values("id", places)} and len(rows) == len(places) else None
 
-    def meeting(
-        self, name: str, key: str, ids: Sequence[str] | pl.Series, where: Condition, columns: Sequence[str]
-    ) -> pl.DataFrame:
-        """Rows whose `key` is among `ids` and that meet a condition, in no particular order."""
-        resident = self.resident(name)
-        if resident is not None and resident.has((key, *columns)) and resident.can_judge(where):
-            return resident.frame(resident.places(key, ids, where), columns)
-        return self.by_ids(name, ids, columns, key=key, where=where.sql)
-
     def starting_with(self, name: str, column: str, text: str, columns: Sequence[str]) -> pl.DataFrame:
         """Rows of which a column starts with a text, in no particular order."""
-        from .residents import Condition
-
         starts = Condition(f"starts_with({column}, {quoted(text)})")
         resident = self.resident(name)
         if resident is not None and resident.has((column, *columns)):
@@ -284,6 +309,11 @@ class Reading:
         """Number of rows, optionally of those that match."""
         if self.is_blank(name):
             return 0
+        resident = self.resident(name)
+        if resident is not None and where is None:
+            return len(resident)
+        if where is not None and (places := self._places(name, where)) is not None:
+            return len(places)
         return int(self.handle(name).count_rows(self.seen(name, where)))
 
     def count_ids(self, name: str, ids: Sequence[str] | pl.Series) -> int:

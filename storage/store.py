@@ -81,6 +81,7 @@ class Store:
         self.db = db
         self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)  # tells when a commit is published
         self.embedding: tuple[str, int] | None = None  # of who opened it with one: it may not write beside another
+        self.first: dict[str, Callable[[Transaction], None]] = {}  # by run: what its first commit writes, too
         self.out_of_sight: Callable[[Reading], Mapping[str, str]] | None = None  # rows, by table, that are not seen
         with plain_errors(str(db.uri), HEAD):
             self._row = HeadRow(db)
@@ -190,8 +191,11 @@ class Store:
             self._hide(tx)
             yield tx
             tx.finish()
+            if tx.before and (begin := self.first.get(run_id)):
+                begin(tx)
             if tx.before or tx.more:
                 tx.publish(kind)
+                self.first.pop(run_id, None)
             else:
                 self._row.release(tx.lease)
         except BaseException as error:

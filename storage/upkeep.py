@@ -28,20 +28,19 @@ from .migrations import (
     missing_lookups,
     vector_index_is_due,
 )
-from .rows import exact_rows, id_filters, quoted
+from .rows import exact_rows, id_filters
 from .snapshots import batches_of, read_rows
 from .tables import TABLES, Role, tables_of
 
 if TYPE_CHECKING:
     from lancedb.table import Table
 
-    from .snapshots import Snapshot
     from .store import Store
     from .transactions import Transaction
 
 MANY_SEGMENTS = {Role.STATE: 8, Role.HISTORY: 32, Role.LOG: 8}
 """Fragments that a table may have: of state each makes a question slower, history is read by a handful of columns."""
-LOOKED_AT_EVERY = 32  # commits; a small ingest makes seven of them, and a fragment or two of each table
+LOOKED_AT_EVERY, OF_A_SMALL_RUN = 32, 6  # commits; a small ingest makes six, and a fragment or two of each table
 WHILE_AT_IT = 0.5  # of those fragments: what is soon due is compacted with what is due, in one commit
 HEAD_HISTORY = timedelta(hours=1)
 NEVER = timedelta(days=36_500)
@@ -66,7 +65,7 @@ def tend(
     """
     compacted, indexed = [], []
     snapshot = store.snapshot()
-    if after_little and not _is_looked_at(snapshot, run_id):
+    if after_little and snapshot.sequence % LOOKED_AT_EVERY >= OF_A_SMALL_RUN:
         return UpkeepReport((), ())
     pinned = [name for name in tables_of(Role.STATE, Role.HISTORY) if not snapshot.is_blank(name)]
     if thorough or any(_is_due(snapshot.handle(name), name) for name in pinned):
@@ -88,12 +87,6 @@ def tend(
             log.optimize(cleanup_older_than=HEAD_HISTORY)
             indexed += [f"{name}.{column}" for column in index_lookups(log, name)]
     return UpkeepReport(tuple(compacted), tuple(indexed))
-
-
-def _is_looked_at(snapshot: Snapshot, run_id: str) -> bool:
-    """Whether one of the last commits since a run's first was the one after which all tables are looked at."""
-    first = snapshot.frame("commits", f"run_id = {quoted(run_id)}", ["sequence"])["sequence"].min()
-    return not isinstance(first, int) or first // LOOKED_AT_EVERY != (snapshot.sequence + 1) // LOOKED_AT_EVERY
 
 
 def _is_due(table: Table, name: str) -> bool:

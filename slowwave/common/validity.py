@@ -34,12 +34,25 @@ _WAS_TRUE = ("active", "superseded", "archived")
 
 
 _MOMENT = re.compile(r"\btimestamp '(?=\d)")
+_NOT_TRUE = re.compile(r"\b(\w+) IS NOT TRUE\b")  # of what is null Polars says null
+_OTHERWISE = re.compile(r"LIKE|REGEXP|IS NOT (TRUE|FALSE)", re.IGNORECASE)
 
 
-@lru_cache(32)  # one question asks the same of several parts of a table
+@lru_cache(64)  # one question asks the same of several parts of a table
 def of_rows(sql: str) -> pl.Expr:
     """A filter of a store as a condition of frames; where columns are null it may be null."""
-    return pl.sql_expr(_MOMENT.sub("timestamp with time zone '", sql))
+    return pl.sql_expr(_MOMENT.sub("timestamp with time zone '", _NOT_TRUE.sub(r"NOT coalesce(\1, false)", sql)))
+
+
+@lru_cache(64)
+def columns_of(sql: str) -> tuple[str, ...] | None:
+    """The columns that `of_rows` of a filter reads; None where the store may judge otherwise than a frame."""
+    if _OTHERWISE.search(_NOT_TRUE.sub("", sql)):
+        return None
+    try:
+        return tuple(of_rows(sql).meta.root_names())
+    except pl.exceptions.PolarsError:
+        return None
 
 
 def is_live(now: datetime) -> pl.Expr:

@@ -25,7 +25,7 @@ from slowwave.facts.searched_texts import CONTEXT_ROLES
 from slowwave.lifecycle.pruning_and_eviction import QUOTATIONS, plan_replacement, replacement_decisions
 from slowwave.reading.extraction.roster import with_owner_names
 from storage.changes import FACT_TABLES
-from storage.quotations import OF_A_RUN, UNREAD, Keeping, count_quoted, keeping, run_in
+from storage.quotations import OF_A_RUN, OF_QUOTATIONS, UNREAD, Keeping, count_quoted, keeping, run_in
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
@@ -189,8 +189,10 @@ def plan_over_store(
 
 
 def _open_patches(reading: Reading, batch_ids: Sequence[str] | None) -> Patches:
-    named = "" if batch_ids is None else f" AND id IN ({', '.join(map(quoted, batch_ids)) or 'NULL'})"
-    batches = reading.frame("patch_batches", f"({OPEN}){named}")
+    if batch_ids is None:
+        batches = reading.frame("patch_batches", OPEN)
+    else:
+        batches = reading.by_ids("patch_batches", batch_ids, where=OPEN)
     candidates = reading.by_ids(
         "facts", batches["id"], key="patch_batch_id", where="status = 'candidate'", with_vector=True
     )
@@ -391,6 +393,11 @@ def reading_of_night(run: Run, settings: SleepSettings) -> IngestSettings | None
     snapshot = store_of(run).snapshot()
     waits = snapshot.count("messages", to_extract(snapshot, extract))
     return chosen.model_copy(update={"extract": extract}) if waits else None
+
+
+def has_quotations(run: Run) -> bool:
+    """Whether anything is kept as it was said; a run that reads with a model adds nothing to that."""
+    return bool(store_of(run).snapshot().count("patch_batches", OF_QUOTATIONS))
 
 
 @task("replace quotations")

@@ -72,11 +72,13 @@ class Cursor:
 class Extracted:
     """What one batch gave: `cursor` is None when nothing waits behind it; `not_durable` messages will not matter later.
 
+    `patches` are the ids of the batches of its candidates.
     `owner` is the name of who speaks as user without a name, empty while it is not known; None where nobody does.
     """
 
     cursor: Cursor | None
     counts: Mapping[RunCount, int] = field(default_factory=dict)
+    patches: tuple[str, ...] = ()
     not_durable: int = 0
     owner: str | None = None
     errors: tuple[str, ...] = ()
@@ -229,7 +231,8 @@ def _counted(
         RunCount.RELATIONS_UNKNOWN: len(found.candidates.unmapped),
     }
     errors = {*(a.error for _, a in windows if a.error), *named.errors}
-    return Extracted(cursor, counts, len(found.refusals), errors=tuple(sorted(errors)))
+    patches = tuple(found.candidates.batches["id"])
+    return Extracted(cursor, counts, patches, len(found.refusals), errors=tuple(sorted(errors)))
 
 
 # Known facts: what an extractor is shown of what memory holds, so that it can say what is over, wrong or repeated.

@@ -184,7 +184,7 @@ def _live_in(scope: str | None, sql: str, now: datetime) -> Condition:
 def _worded_the_same(reading: Reading, hashes: pl.Series) -> list[str]:
     """The ids of facts of these very words that hold or held."""
     found = (
-        reading.meeting(name, "statement_hash", hashes, Condition(_EVER_ACTIVE), ["id"])["id"] for name in FACT_TABLES
+        reading.by_ids(name, hashes, ["id"], key="statement_hash", where=_EVER_ACTIVE)["id"] for name in FACT_TABLES
     )
     return [id_ for ids in found for id_ in ids]
 

@@ -40,6 +40,8 @@ from slowwave.facts.deduplication.duplicates import (
 from slowwave.facts.deduplication.pairs_for_a_model import (
     CONTRADICTS,
     CORRECTS,
+    COVERS,
+    SAME,
     UPDATES,
     JudgedPair,
     Mode,
@@ -51,7 +53,7 @@ from slowwave.facts.deduplication.reconciliation_plan import ReconciliationPlan,
 from slowwave.facts.revision.application import Surroundings
 from slowwave.facts.revision.supersession import COVER
 from slowwave.reading.extraction.date_words import stated_date
-from storage.rows import column_names, quoted
+from storage.rows import column_names, id_filters, quoted
 from storage.search import near_rows, unit_matrix
 from storage.snapshots import MANY, Reading, Snapshot
 from storage.transactions import Transaction
@@ -78,6 +80,7 @@ COUNTED_AS = {
     "failed": RunCount.PAIRS_NOT_DECIDED,
 }
 _ENDING = (UPDATES, CORRECTS, CONTRADICTS)
+_CHANGING = (*_ENDING, SAME, COVERS)
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 Row = Mapping[str, Any]
 
@@ -305,8 +308,10 @@ def _waiting(reading: Reading, ids: pl.Series) -> pl.Series:
 
 def decided_pairs(reading: Reading, ids: pl.Series) -> pl.DataFrame:
     """The decisions about pairs of these facts."""
-    both = [reading.by_ids("pair_decisions", ids, key=end) for end in ("a_id", "b_id")]
-    return pl.concat(both).unique("id", keep="first")
+    known, named = ids.drop_nulls().unique().sort().to_list(), ("a_id", "b_id")
+    parts = zip(*(id_filters(known, end) for end in named), strict=True)
+    found = [reading.frame("pair_decisions", " OR ".join(each)) for each in parts]
+    return pl.concat(found or [reading.frame("pair_decisions", "false")]).unique("id", keep="first")
 
 
 def as_stored_now(reading: Reading, run: Run, comparison: Comparison) -> Comparison:
@@ -443,7 +448,8 @@ def plan_of(
 ) -> ReconciliationPlan:
     """What is to be written, given what the store holds about the facts concerned."""
     merged = [comparison.merges.duplicates["loser_id"], comparison.merges.duplicates["winner_id"]]
-    judged_ids = pl.Series([fact for each in judged if each.verdict for fact in each.ids], dtype=pl.String)
+    changing = (each.ids for each in judged if each.verdict in _CHANGING)
+    judged_ids = pl.Series([fact for ids in changing for fact in ids], dtype=pl.String)
     concerned = pl.concat([*merged, judged_ids]).unique()
     has_ends = any(each.verdict in _ENDING for each in judged)
     return plan_reconciliation(
@@ -475,7 +481,7 @@ def write_plan(tx: Transaction, plan: ReconciliationPlan) -> None:
 
 def written_part(run: Run, plan: ReconciliationPlan) -> ReconciliationPlan:
     """The plan as far as it does not wait for a person."""
-    if run.proposes is None:
+    if run.proposes is None or (plan.lineage.is_empty() and plan.decisions.is_empty()):
         return plan
     snapshot = store_of(run).snapshot()
 

@@ -206,16 +206,17 @@ def extractions(reading: Reading) -> int:
 # Aspects: how well each aspect of a life is known, written down after a run that learned or forgot (S3-19).
 
 LARGE = 200_000  # facts above which only the nightly steward counts: it takes some seconds for each million
+MANY = 5_000  # facts above which a run that wrote little leaves it to the next one that wrote more
 
 
 @task("refresh aspects")
-def refreshed_aspects(run: Run, *, is_nightly: bool = False) -> Writing | None:
+def refreshed_aspects(run: Run, *, is_nightly: bool = False, after_little: bool = False) -> Writing | None:
     """Score all fourteen aspects by what is live now; what writes the scores in the commit that ends the run.
 
     None where no score differs from the stored one; else all of them are written, so that they speak of one time.
     """
     snapshot = store_of(run).snapshot()
-    if not is_nightly and snapshot.count("facts") > LARGE:
+    if not is_nightly and snapshot.count("facts") > (MANY if after_little else LARGE):
         return None
     scores = scored(snapshot, run.now)
     if changed_scores(scores, snapshot.frame("aspect_scores", columns=["id", *COUNTED])).is_empty():

@@ -25,7 +25,6 @@ from slowwave.lifecycle.pruning_and_eviction import BY_A_PERSON, Retirement
 from slowwave.review.proposals import Proposing
 from storage.changes import FACT_TABLES
 from storage.connection import has_namespace
-from storage.residents import Condition
 from storage.rows import named_by_beginning, quoted
 from storage.search import unit_matrix
 from storage.snapshots import Reading, Snapshot
@@ -191,9 +190,8 @@ def _planned(run: Run, reading: Reading, call: _Observed) -> _ObservationPlan:
 def _stated(run: Run, reading: Reading, call: _Observed) -> _ObservationPlan:
     """The texts that are new, as candidates."""
     target = find_target(reading, call.name, call.entity_type, run.now, call.settings.resolve, create=call.create)
-    known = reading.meeting(
-        "facts", "owner_entity_id", [] if target.is_new else [target.id], _comparable(run.now), _COMPARED
-    )
+    owner = [] if target.is_new else [target.id]
+    known = reading.by_ids("facts", owner, _COMPARED, key="owner_entity_id", where=_comparable(run.now))
     by_status = sorted(frames.rows_of(known, "status", "id", "statement"), key=lambda row: (row[0] == "active", row[1]))
     by_text = {statement: id_ for _, id_, statement in by_status}
     screened = screen(call.texts, by_text)
@@ -204,10 +202,9 @@ def _stated(run: Run, reading: Reading, call: _Observed) -> _ObservationPlan:
     return _ObservationPlan(target, screened, known, by_text, stated, is_waiting)
 
 
-def _comparable(now: datetime) -> Condition:
+def _comparable(now: datetime) -> str:
     """Live, or a candidate of a run that was killed or that waits for review; only of the scope that is compared."""
-    sql = f"({live_sql(now)} OR status = 'candidate') AND {_KINDS} AND scope = {quoted(SCOPE)}"
-    return Condition(sql, "comparable", now)
+    return f"({live_sql(now)} OR status = 'candidate') AND {_KINDS} AND scope = {quoted(SCOPE)}"
 
 
 def _alike(known: pl.DataFrame, new: pl.DataFrame, dims: int, settings: IngestSettings) -> pl.DataFrame:

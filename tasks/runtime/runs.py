@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
@@ -224,10 +224,12 @@ def recorded(
     parameters: dict[str, Any],
     *,
     dry_run: bool = False,
+    is_prompt: bool = False,
     last: Callable[[Run], Writing | None] | None = None,
 ) -> Iterator[Run]:
     """Record the run from start to end, however it ends; a dry run leaves no trace, not even a new store.
 
+    Its beginning is a commit of its own; of a run that `is_prompt` to write it belongs to the first one.
     `last` finds, outside the lease and after all else was done, what is written in the commit that records the end, so
     that it is no commit more; where the run fails it is not asked.
     """
@@ -237,7 +239,11 @@ def recorded(
         return
     row = _begun(run, parameters)
     with watched_run(run.flow, run.id, run.namespace) as ended:
-        patiently("begin the run", _begin)(run, row)
+        begin, store = partial(_begin, row=row), store_of(replace(run, proposes=None))
+        if is_prompt:
+            store.first[run.id] = begin
+        else:
+            patiently("begin the run", _in_a_commit)(store, run, begin)
         try:
             yield run
             writing = last(run) if last is not None else None
@@ -245,6 +251,8 @@ def recorded(
             state = "failed" if isinstance(error, Exception) else "interrupted"  # somebody told the process to stop
             ended(state, _record(run, row, counted, state, error=without_secrets(str(error))[:ERROR_CHARS]))
             raise
+        finally:
+            store.first.pop(run.id, None)
         ended(counted.state, patiently("end the run", _record)(run, row, counted, counted.state, writing))
 
 
@@ -280,12 +288,16 @@ def _ending(state: str, summary: dict[str, Any], usage: Usage) -> dict[str, Any]
     }
 
 
-def _begin(run: Run, row: dict[str, Any]) -> None:
+def _in_a_commit(store: Store, run: Run, begin: Callable[[Transaction], None]) -> None:
+    with store.commit(run.id, "run", run.now) as tx:
+        begin(tx)
+
+
+def _begin(tx: Transaction, row: dict[str, Any]) -> None:
     """Record the start, and that runs whose process is gone were interrupted."""
-    with store_of(replace(run, proposes=None)).commit(run.id, "run", run.now) as tx:
-        running = tx.frame("runs", RUNNING, ["id", "owner"])
-        interrupt(tx, [each for each, owner in running.iter_rows() if is_surely_dead(owner or "")], is_surely_dead)
-        tx.upsert("runs", pl.DataFrame([row]))
+    running = tx.frame("runs", RUNNING, ["id", "owner"])
+    interrupt(tx, [each for each, owner in running.iter_rows() if is_surely_dead(owner or "")], is_surely_dead)
+    tx.insert("runs", pl.DataFrame([row]))
 
 
 def interrupt(tx: Transaction, runs: Iterable[str], is_gone: Callable[[str], bool]) -> None:
