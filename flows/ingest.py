@@ -49,7 +49,7 @@ from tasks.orchestration.phases import asking, tidy
 from tasks.orchestration.tallies import IngestTally, publish_summary
 from tasks.runtime.engine import Event, announce, flow, log, report_progress
 from tasks.runtime.run_pages import show_table
-from tasks.runtime.runs import Run, Writing, existing_run, has_committed, new_run, recorded
+from tasks.runtime.runs import Run, Writing, existing_run, has_begun, new_run, recorded
 from tasks.runtime.writing import titles_of, under_approval
 
 Format = Literal[  # those of `slowwave.reading.ingestion.parsers`; the form needs them in words
@@ -95,8 +95,10 @@ async def ingest(
     tally = IngestTally(run.id, dry_run=dry_run)
     parameters = {"paths": paths, "format": format, "settings": settings.model_dump()}
 
+    ends = list[Writing]()
+
     def last(run: Run) -> Writing | None:
-        return refreshed_aspects(run, after_little=tally.has_written_little)
+        return Writing.of([*ends, refreshed_aspects(run, after_little=tally.has_written_little)])
 
     with recorded(run, tally, parameters, dry_run=dry_run, is_prompt=True, last=last) as run:
         new = find_new_sources(run, found)
@@ -105,7 +107,7 @@ async def ingest(
             tally.admitted(intake, admit_messages(run, intake, settings, dry_run=dry_run))
             await report_progress("messages read", tally.counts[RunCount.MESSAGES_READ])
         if settings.extract.enabled and not dry_run:
-            await _learn(run, settings, tally)
+            await _learn(run, settings, tally, ends)
             propose_overrides(run, settings)
             tally.proposed(titles_of(run))
         elif settings.consolidate.enabled and not dry_run:
@@ -114,7 +116,7 @@ async def ingest(
             tally.quoted = quoted_left(run)
         if not dry_run:
             tally.are_communities_due = note_due(run, settings.extract.community_refresh_interval)
-        tally.has_written = not dry_run and has_committed(run)
+        tally.has_written = not dry_run and has_begun(run)
         if tally.has_written:
             tidy(run, after_little=tally.has_written_little)
     await publish_summary(run, tally)
@@ -123,8 +125,11 @@ async def ingest(
     return tally.summary()
 
 
-async def _learn(run: Run, settings: IngestSettings, tally: IngestTally) -> None:
-    """Extract and apply, batch by batch, until nothing waits or the budget is spent; then reconcile."""
+async def _learn(run: Run, settings: IngestSettings, tally: IngestTally, ends: list[Writing]) -> None:
+    """Extract and apply, batch by batch, until nothing waits or the budget is spent; then reconcile.
+
+    `ends` takes what is to be written in the commit that ends the run.
+    """
     reading = replace(run, rereads=settings.extract.reread)
     merging = under_approval(reading, "merge", settings.approval)
     async with asking(reading, tally, settings.llm, "extract") as language:
@@ -137,7 +142,9 @@ async def _learn(run: Run, settings: IngestSettings, tally: IngestTally) -> None
         while cursor is not None and not language.budget_reached:
             extracted = await extract_facts(reading, settings, cursor)
             tally.extracted(extracted)
-            tally.took(apply_patches(reading, settings, look_back=False, batch_ids=extracted.patches))
+            tally.took(extracted.applied)
+            if extracted.patches:
+                tally.took(apply_patches(reading, settings, look_back=False, batch_ids=extracted.patches))
             tally.counts[RunCount.QUOTATIONS_REPLACED] += replace_quotations(run, model) if replaces else 0
             cursor = extracted.cursor
             await report_progress("messages extracted", tally.counts[RunCount.MESSAGES_EXTRACTED], waiting)
@@ -145,7 +152,7 @@ async def _learn(run: Run, settings: IngestSettings, tally: IngestTally) -> None
             tally.counts[RunCount.LINKS] += link_entities(run, settings.extract.note_linking, touched)
         tally.counts[RunCount.ENTITIES_JOINED] += assign_new(run)
         if settings.consolidate.enabled:
-            tally.took(await reconcile(merging, settings.consolidate, language))
+            tally.took(await reconcile(merging, settings.consolidate, language, at_the_end=ends.append))
             tally.took(link_artifacts(merging, settings.consolidate))
         if settings.sessions.enabled:
             tally.took(await summarise_sessions(run, settings, language))

@@ -34,6 +34,7 @@ ROWS_AT_ONCE = 20_000
 SMALL = 3
 LAST, NEWEST, NEWER = 16, 256, 4_096
 """Rows of the small parts behind the large one: the last takes each commit; one that is full joins the one before."""
+_BEFORE_ALL = np.iinfo(np.int64).min
 RAGGED = 0.1
 """Share of rows behind the large part, or gone from it, from which the table is read anew beside the old one."""
 
@@ -291,6 +292,19 @@ class Resident:
         places, cosines = (np.concatenate(each) for each in zip(*found, strict=True))
         order = np.lexsort((places, -cosines))[:k]
         return places[order], cosines[order].tolist()
+
+    def newest(self, time: str, k: int, where: Condition) -> Offsets:
+        """The `k` rows with the latest times of those that have a vector and meet the condition, in no order."""
+        parts = [part.columns[time].whole().to_physical().fill_null(_BEFORE_ALL).to_numpy() for part in self._parts]
+        there = self.mask(where) & np.concatenate([part.vectors.is_there for part in self._parts])
+        found = np.flatnonzero(there)
+        if not k or len(found) <= k:
+            return found[:k]
+        times = np.concatenate(parts)[found]
+        is_near = times >= np.partition(times, -k)[-k]
+        near = found[is_near]
+        ranks = sorted(zip(times[is_near].tolist(), self.values("id", near), near.tolist(), strict=True), reverse=True)
+        return np.array([place for *_, place in ranks[:k]], np.int64)
 
     def matching(
         self, query: str, k: int, where: Condition | None, holding: Mapping[str, int] | None = None

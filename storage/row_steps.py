@@ -23,6 +23,10 @@ Change: TypeAlias = pa.Table | frozenset[str]
 """Full rows that were put in the place of those with their ids or beside the others, or the ids of rows that went."""
 
 
+RowPlace: TypeAlias = tuple[pa.Table, int]
+"""A row of a table, by its number."""
+
+
 @dataclass(frozen=True)
 class RowStep:
     """The changes, in their order, that lead from the version `before` of a table to the version `after`."""
@@ -43,9 +47,9 @@ class RowStep:
         return {id_ for ids in each for id_ in ids}
 
     @cached_property
-    def left(self) -> Mapping[str, tuple[pa.Table, int] | None]:
+    def left(self) -> Mapping[str, RowPlace | None]:
         """Where the rows are that are written or gone, as they were afterwards; None for those that are gone."""
-        found: dict[str, tuple[pa.Table, int] | None] = {}
+        found: dict[str, RowPlace | None] = {}
         for change in self.changes:
             ids = change if isinstance(change, frozenset) else change["id"].to_pylist()
             found |= {id_: None if isinstance(change, frozenset) else (change, n) for n, id_ in enumerate(ids)}

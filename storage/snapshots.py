@@ -152,9 +152,19 @@ class Reading:
 
     def _as_written(self, name: str, ids: Sequence[str], columns: Sequence[str] = ("id",)) -> pl.DataFrame | None:
         """Those of the rows that are there, if this process wrote all of them last and has them in memory."""
-        known = IN_MEMORY.get(str(self._db.uri)) if len(ids) and name not in self.hidden else None
-        found = known.written(name, self.versions.get(name, 1), ids, columns) if known is not None else None
-        return found if found is None or len(found) else _no_rows(name, self.dims, tuple(columns))
+        if not len(ids) or name in self.hidden:
+            return None
+        return self._of_earlier_steps(name, self.versions.get(name, 1), ids, columns)
+
+    def _of_earlier_steps(
+        self, name: str, version: int, ids: Sequence[str], columns: Sequence[str]
+    ) -> pl.DataFrame | None:
+        known = IN_MEMORY.get(str(self._db.uri))
+        found = known.written(name, version, ids, columns) if known is not None else None
+        return found if found is None or len(found) else self._no_rows(name, columns)
+
+    def _no_rows(self, name: str, columns: Sequence[str]) -> pl.DataFrame:
+        return _no_rows(name, self.dims, tuple(columns))
 
     def is_blank(self, name: str) -> bool:
         """Whether nothing was ever written to the table, so that no query is needed."""
@@ -171,10 +181,11 @@ class Reading:
         """Rows of a table; by default every column but the vector."""
         wanted = list(columns) if columns is not None else column_names(name)
         if self.is_blank(name):
-            return _no_rows(name, self.dims, tuple(wanted))
-        places = self._places(name, where) if where and limit is None else None
-        if places is not None and len(places) <= FEW and self.resident(name).has((*wanted, *order)):
-            rows = self.resident(name).frame(places, [*dict.fromkeys((*wanted, *order))])
+            return self._no_rows(name, wanted)
+        resident, read = self.resident(name), [*dict.fromkeys((*wanted, *order))]
+        places = self._places(name, where) if where and resident is not None and resident.has(read) else None
+        if places is not None and resident is not None and len(places) <= min(FEW, FEW if limit is None else limit):
+            rows = resident.frame(places, read)
             return (rows.sort(order, nulls_last=True) if order else rows).select(wanted)
         return self._read(name, where, wanted, limit, order)
 
@@ -247,7 +258,7 @@ class Reading:
         parts = [self.frame(name, f"{chunk}{more}", wanted) for chunk in id_filters(distinct, column)]
         if len(parts) > 1:
             return pl.concat(parts)
-        return parts[0] if parts else _no_rows(name, self.dims, tuple(wanted))
+        return parts[0] if parts else self._no_rows(name, wanted)
 
     def _from_memory(
         self, name: str, column: str, ids: Sequence[str], wanted: Sequence[str], where: str | None
@@ -257,14 +268,15 @@ class Reading:
         if judged is None:
             return None
         read, resident = [*dict.fromkeys((*wanted, *judged))], self.resident(name)
-        rows = self._as_written(name, ids, read) if column == "id" else None
-        if rows is None and resident is not None and column in resident.spec.columns:
+        if resident is None or column not in resident.spec.columns:
+            rows = self._as_written(name, ids, read) if column == "id" else None
+        else:
             places = resident.places(column, ids)
             if where is not None and resident.has(judged):
                 met = resident.frame(places, judged).select(of_rows(where).fill_null(False)).to_series()
                 places, read, where = places[met.to_numpy()], [*wanted], None
             if not len(places):
-                return _no_rows(name, self.dims, tuple(wanted))
+                return self._no_rows(name, wanted)
             rows = resident.frame(places, read) if resident.has(read) else self._whole(name, resident, places, read)
         return rows if rows is None or where is None else rows.filter(of_rows(where)).select(wanted)
 
@@ -276,7 +288,7 @@ class Reading:
             return None
         is_read = places < resident.size_when_read
         later = [] if is_read.all() else resident.values("id", places[~is_read])
-        written = self._as_written(name, later, columns) if later else _no_rows(name, self.dims, tuple(columns))
+        written = self._as_written(name, later, columns) if later else self._no_rows(name, columns)
         read = None if written is None else self._numbered(name, resident, places[is_read], columns)
         return None if written is None or read is None else pl.concat([part for part in (written, read) if len(part)])
 
@@ -288,7 +300,7 @@ class Reading:
         A filter reads each small file that came since the index was made; thirty times as long beside a hundred.
         """
         if not len(places):
-            return _no_rows(name, self.dims, tuple(columns))
+            return self._no_rows(name, columns)
         if (numbers := resident.numbers(places)) is None:
             return None
         try:

@@ -19,9 +19,9 @@ from slowwave.common.errors import Fenced, StoreMismatch
 from .connection import add_all, answer, is_remote, query_of
 from .disk import begin_again, is_newest_on_disk, leap, manifest_on_disk
 from .lease import HeadRow, Lease
-from .row_steps import FEW, Change, RowStep, keep_step, own_rows
+from .row_steps import FEW, Change, RowPlace, RowStep, keep_step, own_rows
 from .rows import IDS_PER_FILTER, MARK, ROW, exact_rows, id_filters, single_row, table_named, to_rows
-from .snapshots import Place, Reading, Snapshot, tables_in_memory, version_gone
+from .snapshots import Place, Reading, Snapshot, numbered_rows, tables_in_memory, version_gone
 from .tables import Role
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ class Transaction(Reading):
         self.recovered: dict[str, tuple[int, int]] = {}
         self.missing: list[str] = []
         self._row_changes: dict[str, list[Change] | None] = {}  # of the rows of tables; None: not known row by row
+        self._ahead: dict[str, tuple[int, Resident]] = {}  # tables in memory after so many of these changes
+        self._left: dict[str, tuple[int, dict[str, RowPlace | None]]] = {}  # and where the rows are then
         self._waiting: dict[str, list[pa.Table]] = {}  # few rows to add, of several tables at once
         self._unseen: set[str] = set()  # tables that may be ahead of the head and are looked at when they are used
 
@@ -84,16 +86,46 @@ class Transaction(Reading):
         return self.sequence != snapshot.sequence + 1
 
     def resident(self, name: str) -> Resident | None:
-        """The table in memory, as long as this transaction has not written it."""
-        is_same = name not in self._waiting and self.versions.get(name) == self._lease.versions.get(name)
-        return self._in_memory.get(name) if is_same and name not in self.hidden else None
+        """The table in memory, with what this transaction wrote; None where that is not known row by row."""
+        resident, changes = self._in_memory.get(name), self._own_changes(name)
+        if resident is None or changes is None or name in self.hidden:
+            return None
+        seen, known = self._ahead.get(name, (0, resident))
+        if seen < len(changes):
+            known = known.after(RowStep(0, 0, tuple(changes[seen:])))
+            self._ahead[name] = len(changes), known
+        return known
 
     def is_blank(self, name: str) -> bool:
         """Whether nothing was ever written to the table, so that no query is needed."""
         return name not in self._waiting and super().is_blank(name)
 
+    def by_numbers(self, name: str, numbers: pl.Series, columns: Sequence[str]) -> pl.DataFrame:
+        """Rows by the numbers that a search in this state gave, in no particular order."""
+        self._used.add(name)
+        return numbered_rows(self._open(name), numbers, columns)  # rows that wait to be added have none yet
+
     def _as_written(self, name: str, ids: Sequence[str], columns: Sequence[str] = ("id",)) -> pl.DataFrame | None:
-        return None if name in self._waiting else super()._as_written(name, ids, columns)
+        changes = self._own_changes(name)
+        if changes is None or name in self.hidden or not ids:
+            return None
+        seen, left = self._left.setdefault(name, (0, {}))
+        if seen < len(changes):
+            left |= RowStep(0, 0, tuple(changes[seen:])).left
+            self._left[name] = len(changes), left
+        mine = [place[0].take([place[1]]).select(columns) for id_ in ids if (place := left.get(id_)) is not None]
+        others = [id_ for id_ in ids if id_ not in left]
+        parts = [pl.DataFrame(pl.from_arrow(pa.concat_tables(mine)))] if mine else []
+        if others:
+            earlier = self._of_earlier_steps(name, self._lease.versions.get(name, 1), others, columns)
+            if earlier is None:
+                return None
+            parts.append(earlier)
+        return pl.concat(parts) if parts else self._no_rows(name, columns)
+
+    def _own_changes(self, name: str) -> list[Change] | None:
+        """What this transaction did to the rows of a table; None where that is not known, or not all."""
+        return None if name in self.recovered else self._row_changes.get(name, [])
 
     @cached_property
     def _in_memory(self) -> Mapping[str, Resident]:
@@ -227,9 +259,21 @@ class Transaction(Reading):
         if not self._is_looked_up(name, rows):
             self._write(name, lambda table: _upserted(table, rows), [rows])
             return
-        if there := self._those_there(name, rows["id"].to_pylist()):
-            self._write(name, methodcaller("delete", there), [])
+        ids = rows["id"].to_pylist()
+        again = self._taken_back(name, ids)
+        if there := self._those_there(name, [id_ for id_ in ids if id_ not in again]):
+            self._write(name, methodcaller("delete", there), [], self._open(name))
         self._add(name, rows)
+
+    def _taken_back(self, name: str, ids: Sequence[str]) -> set[str]:
+        """Those of the rows that waited to be added, which they do no longer."""
+        found: set[str] = set()
+        for place, rows in enumerate(self._waiting.get(name, ())):
+            is_again = [id_ in ids for id_ in rows["id"].to_pylist()]
+            if any(is_again):
+                found.update(id_ for id_, again in zip(rows["id"].to_pylist(), is_again, strict=True) if again)
+                self._waiting[name][place] = rows.filter(pa.array([not again for again in is_again]))
+        return found
 
     def _add(self, name: str, rows: pa.Table) -> None:
         """Add rows whose keys are new: few of them wait until the table is read, or the transaction ends."""
@@ -243,6 +287,7 @@ class Transaction(Reading):
     def _add_waiting(self, *names: str) -> None:
         """Add the rows that wait for these tables, to all of them at once: one after the other takes as long as all."""
         rows = {name: pa.concat_tables(self._waiting.pop(name)) for name in names if name in self._waiting}
+        rows = {name: each for name, each in rows.items() if each.num_rows}
         if rows:
             self._used.update(rows)
             additions = [(self._open(name), new, _on_bad_vectors(new)) for name, new in rows.items()]
@@ -271,11 +316,17 @@ class Transaction(Reading):
         is_large = not is_small and rows.num_rows <= IDS_PER_FILTER and self.handle(name).count_rows() >= LARGE
         return (is_small or is_large) and "id" in table_named(name).keys
 
-    def _write(self, name: str, work: Callable[[Table], object], changes: Sequence[Change] | None = None) -> None:
-        """One write of a table; `changes` are those of its rows, if they are known."""
+    def _write(
+        self,
+        name: str,
+        work: Callable[[Table], object],
+        changes: Sequence[Change] | None = None,
+        table: Table | None = None,
+    ) -> None:
+        """One write of a table, after what waits unless it is given; `changes` are those of its rows, if known."""
         self._note(name, changes)
         self._before(name)
-        table = self.handle(name)
+        table = self.handle(name) if table is None else table
         done = self._written(lambda: work(table))
         self._step_to(name, int(getattr(done, "version", None) or table.version))  # most writes tell where they led
 

@@ -199,11 +199,18 @@ def _write(tx: Transaction, run: Run, intake: Intake, decided: _AdmissionPlan, s
     _store_answered(tx, decided.answered)
     tx.upsert("messages", rows)
     tx.upsert("refusals", decided.refusals)
-    tx.upsert("episodes", episode_rows(tx, rows))
+    _put(tx, "episodes", episode_rows(tx, rows))
     tx.upsert("conversation_state", conversation_rows(decided.states))
     file_artifacts(tx, decided.artifacts)
-    tx.upsert("sources", _source_rows(tx, intake))
-    learn_noise(tx, run.embedder, settings.noise)
+    _put(tx, "sources", _source_rows(tx, intake))
+    if len(decided.refusals):
+        learn_noise(tx, run.embedder, settings.noise)
+
+
+def _put(tx: Transaction, name: str, rows: pl.DataFrame) -> None:
+    """Store rows that were made beside those of their ids, which they have the birth of."""
+    tx.upsert(name, rows.filter(pl.col("created_at").is_not_null()))
+    tx.insert(name, rows.filter(pl.col("created_at").is_null()))
 
 
 def _rows(gated: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:

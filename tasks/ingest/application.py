@@ -39,6 +39,8 @@ from tasks.runtime.writing import decide_and_write, settle_patches, touched_by, 
 from .candidate_rows import to_extract
 from .identities import owners_of
 
+APPLY = "ingest.apply"
+"""The kind of commits that make facts hold."""
 _TURN = ["id", "conversation_id", "ordinal"]
 OPEN = "state IN ('open', 'evaluating', 'approved')"
 
@@ -94,7 +96,7 @@ def apply_patches(
     decided = _decide(snapshot, settings, run, batch_ids)
     if decided is None and (not look_back or _missing_evidence(snapshot).is_empty()):
         return TaskResult()
-    with store.commit(run.id, "ingest.apply", run.now) as tx:
+    with store.commit(run.id, APPLY, run.now) as tx:
         if tx.is_overtaken(snapshot):
             decided = _decide(tx, settings, run, batch_ids)
         if decided is not None:
@@ -104,6 +106,16 @@ def apply_patches(
     if decided is None:
         return TaskResult()
     return _counted(decided, decided.plan.decisions if run.proposes is None else _written_decisions(run, decided.plan))
+
+
+def apply_few(tx: Transaction, run: Run, settings: IngestSettings, batch_ids: Sequence[str]) -> TaskResult:
+    """`apply_patches` in the commit that stores the candidates: to decide about few takes no longer than to write."""
+    decided = _decide(tx, settings, run, batch_ids)
+    if decided is None:
+        return TaskResult()
+    _write(tx, decided, waits=False)
+    _add_missing_evidence(tx, decided.plan.evidence["message_id"])
+    return _counted(decided, decided.plan.decisions)
 
 
 def _decide(

@@ -29,13 +29,17 @@ from slowwave.reading.ingestion.windows import (
     with_topics,
 )
 from storage.quotations import QUOTES
+from storage.row_steps import FEW
 from storage.search import near_rows, unit_matrix
 from storage.snapshots import Snapshot
 from tasks.entities.retirement import renew_profiles
 from tasks.runtime.engine import task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S
+from tasks.runtime.run_pages import TaskResult
 from tasks.runtime.runs import Run, embedder_of, language_of, store_of
+from tasks.runtime.writing import under_approval
 
+from .application import APPLY, apply_few
 from .candidate_rows import (
     AnsweredBatch,
     BatchRows,
@@ -72,16 +76,17 @@ class Cursor:
 class Extracted:
     """What one batch gave: `cursor` is None when nothing waits behind it; `not_durable` messages will not matter later.
 
-    `patches` are the ids of the batches of its candidates.
+    `patches` are the batches of candidates that are to be applied, `applied` is what became of those that were few.
     `owner` is the name of who speaks as user without a name, empty while it is not known; None where nobody does.
     """
 
     cursor: Cursor | None
     counts: Mapping[RunCount, int] = field(default_factory=dict)
-    patches: tuple[str, ...] = ()
     not_durable: int = 0
     owner: str | None = None
     errors: tuple[str, ...] = ()
+    patches: tuple[str, ...] = ()
+    applied: TaskResult = field(default_factory=TaskResult)
 
 
 def count_unfinished(run: Run, settings: ExtractSettings) -> int:
@@ -133,7 +138,9 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
         resolution, verdicts = await resolve_names(run, language, snapshot, statements.mentions, settings.resolve)
     named = await name_relations(language, snapshot, _of_documents(statements.claims, batch), settings.revise)
     found = find_candidates(run, snapshot, answered, statements, resolution, named, settings)
-    with store.commit(run.id, "ingest.candidates", run.now) as tx:
+    patches, applied = tuple(found.candidates.batches["id"]), TaskResult()
+    is_small = len(found.facts) <= FEW and under_approval(run, "patch", settings.approval, risks=False).proposes is None
+    with store.commit(run.id, APPLY if is_small else "ingest.candidates", run.now) as tx:
         if tx.is_overtaken(snapshot):  # what another run did meanwhile may change what names mean
             answered = still_waiting(tx, answered, settings.extract)
             statements = as_stored(tx, answered.statements(settings.extract, roster.owners), roster)
@@ -141,13 +148,17 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
             found = find_candidates(run, tx, answered, statements, resolution, named, settings)
         write(tx, found)
         moved, roster = write_roster(tx, run, roster, statements)
-        learn_noise(tx, run.embedder, settings.noise)
+        if len(found.refusals):
+            learn_noise(tx, run.embedder, settings.noise)
+        if is_small:
+            patches, applied = (), apply_few(tx, run, settings, found.candidates.batches["id"].to_list())
     if moved:
         renew_profiles(run, moved)
     if cursor is not None and not settings.extract.force:
         cursor = replace(cursor, tried=cursor.tried - {*found.messages.filter(pl.col("graph_state") != "failed")["id"]})
     counted = _counted(cursor, answered, statements, found, named)
-    return replace(counted, owner=roster.speaker) if any_nameless(batch) else counted
+    owner = roster.speaker if any_nameless(batch) else None
+    return replace(counted, owner=owner, patches=patches, applied=applied)
 
 
 async def _answers(
@@ -231,8 +242,7 @@ def _counted(
         RunCount.RELATIONS_UNKNOWN: len(found.candidates.unmapped),
     }
     errors = {*(a.error for _, a in windows if a.error), *named.errors}
-    patches = tuple(found.candidates.batches["id"])
-    return Extracted(cursor, counts, patches, len(found.refusals), errors=tuple(sorted(errors)))
+    return Extracted(cursor, counts, len(found.refusals), errors=tuple(sorted(errors)))
 
 
 # Known facts: what an extractor is shown of what memory holds, so that it can say what is over, wrong or repeated.

@@ -23,12 +23,14 @@ from slowwave.reading.filters.noise import (
     prototype_texts,
 )
 from slowwave.reading.filters.novelty import SurpriseState, plan_surprise
-from storage.rows import ROW, column_names
+from storage.residents import Condition
+from storage.rows import ROW
 from storage.search import unit_matrix
 from storage.snapshots import Reading, last_rows, read_rows
 from storage.transactions import Transaction
 
 ACCEPTED = "graph_state IN ('pending', 'done', 'failed')"
+_COMPARED = ("id", "role", "speaker", "scope", "content", "occurred_at", "vector")
 _COMPARABLE = f"{ACCEPTED} AND vector IS NOT NULL"
 LEARNED_AT = "noise.learned_at"
 _LOOKED_AT = 4  # times as many of the newest messages as are wanted
@@ -87,8 +89,11 @@ def _with_surprise(
 def _recent(snapshot: Reading, settings: NoiseSettings) -> tuple[pl.DataFrame, Vectors]:
     """The newest accepted messages, oldest first, with their vectors."""
     window = settings.exchange_window * 2  # an exchange is two messages
-    newest = _newest(snapshot, window)
-    rows = snapshot.by_numbers("messages", newest, [*column_names("messages"), "vector"]).sort("occurred_at", "id")
+    if (resident := snapshot.resident("messages")) is not None and resident.has(_COMPARED):
+        rows = resident.frame(resident.newest("occurred_at", window, Condition(ACCEPTED)), _COMPARED)
+    else:
+        rows = snapshot.by_numbers("messages", _newest(snapshot, window), _COMPARED)
+    rows = rows.sort("occurred_at", "id")
     return rows.drop("vector"), unit_matrix(rows["vector"], snapshot.dims)
 
 

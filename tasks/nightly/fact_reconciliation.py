@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ from slowwave.facts.deduplication.pairs_for_a_model import (
     covering_pairs,
     uses_pairs,
 )
-from slowwave.facts.deduplication.reconciliation_plan import ReconciliationPlan, plan_reconciliation
+from slowwave.facts.deduplication.reconciliation_plan import MARKS, ReconciliationPlan, plan_reconciliation
 from slowwave.facts.revision.application import Surroundings
 from slowwave.facts.revision.supersession import COVER
 from slowwave.reading.extraction.date_words import stated_date
@@ -61,7 +62,7 @@ from tasks.ingest.surroundings import surroundings_of_facts
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
 from tasks.runtime.run_pages import TaskResult, decisions_of
-from tasks.runtime.runs import Run, store_of
+from tasks.runtime.runs import Run, Writing, store_of
 
 COMPARED = ["id", "scope", "kind", "statement", "vector"]
 COMPARED_TABLES = ("facts", "pair_decisions")
@@ -125,8 +126,13 @@ async def reconcile(
     scope: str | None = None,
     mode: Mode = "auto",
     dry_run: bool = False,
+    at_the_end: Callable[[Writing], None] | None = None,
 ) -> TaskResult:
-    """Compare what was not compared yet (or was learned `since`) with what is known; one commit, or none."""
+    """Compare what was not compared yet (or was learned `since`) with what is known; one commit, or none.
+
+    Where nothing comes of it but that facts count as compared, that is left to the commit which ends the run, if its
+    caller takes it (`at_the_end`): if the run dies before it, they are compared again, by the same answers.
+    """
     snapshot = store_of(run).snapshot()
     has_model = asks_model(settings, language)
     seeds = seeds_of(snapshot, run, settings, since, scope, has_model)
@@ -135,7 +141,9 @@ async def reconcile(
     await report_progress("facts to compare", len(seeds))
     comparison = comparison_of(run, snapshot, seeds, settings, prompt_version(PROMPT) if has_model else "")
     by_pairs = uses_pairs(len(seeds), mode, settings)
-    return await settle(run, "consolidate.facts", comparison, settings, language, by_pairs, dry_run=dry_run)
+    return await settle(
+        run, "consolidate.facts", comparison, settings, language, by_pairs, dry_run=dry_run, at_the_end=at_the_end
+    )
 
 
 async def settle(
@@ -149,6 +157,7 @@ async def settle(
     dry_run: bool,
     marks: bool = True,
     also: Callable[[Transaction, ReconciliationPlan, PairAnswers], None] = lambda tx, plan, answers: None,
+    at_the_end: Callable[[Writing], None] | None = None,
 ) -> TaskResult:
     """Ask about what was compared, and write what became of it as one commit of that kind, with what belongs to it.
 
@@ -167,6 +176,9 @@ async def settle(
         return plan_of(run, reading, comparison, answers.judged, settings, model, marks=marks)
 
     plan = planned(snapshot, comparison)
+    if at_the_end is not None and plan.only_marks:
+        at_the_end(Writing(kind, partial(_write_marks, plan=plan, snapshot=snapshot)))
+        return counted(plan, comparison, answers)
     with store_of(run).commit(run.id, kind, run.now) as tx:
         if tx.is_overtaken(snapshot, *COMPARED_TABLES):
             comparison = as_stored_now(tx, run, comparison)
@@ -477,6 +489,15 @@ def write_plan(tx: Transaction, plan: ReconciliationPlan) -> None:
     tx.upsert("fact_aspects", plan.aspects)
     tx.upsert("pair_decisions", plan.pairs)
     tx.upsert("decisions", plan.decisions)
+
+
+def _write_marks(tx: Transaction, plan: ReconciliationPlan, snapshot: Snapshot) -> None:
+    """Let facts count as compared, as they are now; not where another run decided about pairs since."""
+    if tx.is_overtaken(snapshot, "pair_decisions"):
+        return
+    facts = tx.by_ids("facts", plan.facts["id"], with_vector=True).drop(MARKS)
+    tx.upsert("facts", facts.join(plan.facts.select("id", *MARKS), on="id", maintain_order="left"))
+    tx.upsert("pair_decisions", plan.pairs)
 
 
 def written_part(run: Run, plan: ReconciliationPlan) -> ReconciliationPlan:

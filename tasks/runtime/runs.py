@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
@@ -127,6 +127,11 @@ def has_committed(run: Run) -> bool:
     return bool(store_of(run).snapshot().count("commits", where))
 
 
+def has_begun(run: Run) -> bool:
+    """Whether a run that is prompt to write wrote anything yet."""
+    return run.id not in store_of(run).first
+
+
 def embedder_of(run: Run) -> Embedder:
     """The run's embedding seat."""
     return open_embedder(run.embedder)
@@ -215,6 +220,17 @@ class Writing:
 
     kind: str
     write: Callable[[Transaction], None]
+
+    @staticmethod
+    def of(parts: Sequence[Writing | None]) -> Writing | None:
+        """All of them as one, of the first one's kind; None where there is none."""
+        there = [part for part in parts if part is not None]
+
+        def write(tx: Transaction) -> None:
+            for part in there:
+                part.write(tx)
+
+        return Writing(there[0].kind, write) if there else None
 
 
 @contextmanager
@@ -316,7 +332,9 @@ def _record(
 ) -> dict[str, Any]:
     """Record how it ended, with any model that the namespace has by then; returns the summary."""
     kind = "run" if writing is None else writing.kind
-    with Store.open(run.store, run.namespace, retention=run.retention).commit(run.id, kind, run.now) as tx:
+    store = copy(store_of(replace(run, proposes=None)))
+    store.embedding = None
+    with store.commit(run.id, kind, run.now) as tx:
         if writing is not None:
             writing.write(tx)
         summary = {**counted.summary(), **more}

@@ -23,7 +23,9 @@ from storage import following, residents, row_steps, snapshots, vectors
 from storage.following import Residents, State, WarmTables
 from storage.residents import Condition, Resident, ResidentSpec
 from storage.rows import id_filters
+from storage.snapshots import read_rows
 from storage.store import Store
+from storage.transactions import Transaction
 from storage.undo import undo
 from storage.upkeep import tend
 from storage.warm import Tables
@@ -183,6 +185,63 @@ def test_after_any_history_memory_answers_as_a_fresh_process_does(
                 fresh.close()
             assert looked_up(store) == looked_up(store, in_memory=False)
         reader.close()
+
+
+CONDITIONS = ("status = 'active'", "status = 'active' AND message_id IS NULL", "confidence > 0.5 OR subject_id = 'e1'")
+
+
+def read_in(tx: Transaction, *, by_engine: bool = False) -> list[Any]:
+    """What a transaction finds: rows by id, by another key and a condition, all that meet one, and their numbers."""
+    ids = [f"f{n}" for n in range(14)]
+
+    def frame(where: str) -> pl.DataFrame:
+        return read_rows(tx.handle("facts"), where, ["id", "statement", "status"])
+
+    found: list[Any] = [
+        frame(next(id_filters(ids))) if by_engine else tx.by_ids("facts", ids, ["id", "statement", "status"])
+    ]
+    for where in CONDITIONS:
+        about = "subject_id IN ('e0', 'e2')"
+        columns = ["id", "statement", "status"]
+        found.append(frame(f"({where}) AND {about}") if by_engine
+                     else tx.by_ids("facts", ["e0", "e2"], columns, key="subject_id", where=where))  # fmt: skip
+        found.append(frame(where) if by_engine else tx.frame("facts", where, columns))
+        found.append(len(frame(where)) if by_engine else tx.count("facts", where))
+    whole = tx.whole_rows("facts", ids) if by_engine else tx.by_ids("facts", ids, with_vector=True)
+    found.append(whole.select("id", "statement", "vector"))
+    return [each.sort("id").to_dicts() if isinstance(each, pl.DataFrame) else each for each in found]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["put", "insert", "remove"]), numbers, st.booleans()), min_size=1, max_size=6)
+)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_transaction_reads_what_it_wrote_from_memory_as_from_the_table(
+    empty_store: Path, tmp_path_factory: pytest.TempPathFactory, writes: list[tuple[str, list[int], bool]]
+) -> None:
+    place = tmp_path_factory.mktemp("following") / "store"
+    shutil.copytree(empty_store, place)
+    store = Store.open(str(place))
+    do(store, "put", [*range(9)], 0)
+    reader = Reader(store)
+    reader.state()
+    with store.commit("r", "test", EPOCH) as tx:
+        for turn, (deed, chosen, is_compared) in enumerate(writes, 1):
+            if deed == "put":
+                tx.upsert("facts", rows_of(chosen, turn))
+            elif deed == "insert":
+                tx.insert("facts", rows_of([20 * turn + n for n in chosen], turn))
+            else:
+                tx.delete("facts", [f"f{n}" for n in chosen])
+            assert tx.resident("facts") is not None
+            from_memory = read_in(tx)
+            if is_compared:
+                assert from_memory == read_in(tx, by_engine=True)
+        assert read_in(tx) == read_in(tx, by_engine=True)
+    fresh = Reader(Store.open(str(place)))
+    assert answers(reader.state()) == answers(fresh.state())
+    for each in (reader, fresh):
+        each.close()
 
 
 @pytest.fixture

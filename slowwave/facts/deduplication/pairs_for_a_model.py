@@ -295,6 +295,8 @@ def with_merges(judged: Sequence[JudgedPair], facts: pl.DataFrame) -> tuple[Judg
         for turn in {SAME: (0, 1), COVERS: (0,)}.get(each.verdict, ()):
             loser, winner = (each.second, each.first) if (each.keep == 1) == (turn == 0) else (each.first, each.second)
             ways.append((row, turn, each.verdict, loser, winner))
+    if not ways:
+        return tuple(judged)
     merged = list(judged)
     read = _guarded(pl.DataFrame(ways, schema=_WAYS, orient="row"), facts).sort("pair", "turn", descending=True)
     for row, turn, _, duplicate, representative, guard in read.iter_rows():  # the first way last

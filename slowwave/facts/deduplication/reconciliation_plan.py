@@ -254,10 +254,13 @@ _REASON = {
 }
 MAX_ERROR = 500
 _NOWHERE = Surroundings()
+MARKS = ("consolidated_at", "consolidation_attempts", "consolidation_error")
+"""The columns of a fact that say whether it was compared."""
 _COMPARED = (
-    "status status_reason replaced_by expired_at valid_from valid_to confidence evidence_count entrenchment "
-    "aspect_slugs supersedes_id search_terms consolidated_at consolidation_attempts consolidation_error"
-).split()
+    *"status status_reason replaced_by expired_at valid_from valid_to confidence evidence_count entrenchment".split(),
+    *"aspect_slugs supersedes_id search_terms".split(),
+    *MARKS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +274,11 @@ class ReconciliationPlan:
     pairs: pl.DataFrame
     decisions: pl.DataFrame
     looked_at: int
+
+    @property
+    def only_marks(self) -> bool:
+        """Whether nothing comes of it but that facts count as compared."""
+        return all(part.is_empty() for part in (self.evidence, self.lineage, self.aspects, self.decisions))
 
     def summary(self) -> dict[str, int]:
         """Number of facts looked at, merged, ended; of pairs clashing, kept, failed, pending."""

@@ -293,7 +293,7 @@ _PATTERNS: tuple[_Pattern, ...] = (
 # A text is looked at closely if it has a hint or a form of the table, or one of keys and cards, which functions read.
 _HINTS = sorted({hint for pattern in _PATTERNS for hint in pattern.hints} | {"private key"})
 _FORMS = "|".join([*(pattern.regex for pattern in _PATTERNS if not pattern.hints), rf"(?-u:{CARD})"])
-_LINES = 2000
+_LINES, _FEW = 2000, 500
 
 
 _harmless: dict[str, None] = {}
@@ -304,12 +304,13 @@ def redact_all(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
     """The texts without secrets, and the kinds found in each (list of strings, alphabetical); nulls stay null."""
     clean = texts.cast(pl.String)
     none = pl.Series("kinds", [[]], dtype=pl.List(pl.String)).new_from_index(0, len(clean))
-    few = clean.to_list() if len(clean) <= frames.FEW else None
-    if few is not None and all(not text or text in _harmless for text in few):
+    few = clean.to_list() if len(clean) <= _FEW else []
+    unknown = [text for text in few if text and text not in _harmless]
+    if few and (not unknown or not _suspects(pl.Series(unknown)).any()):
+        _remember_harmless(unknown)
         return clean, none
-    rows = (frames.contain_any(clean, _HINTS) | clean.str.contains(_FORMS)).arg_true()
+    rows = _suspects(clean).arg_true()
     if rows.is_empty():
-        _remember_harmless(few or ())
         return clean, none
     changed, kinds = _redact_suspects(clean.gather(rows))
     frame = pl.DataFrame({"row": rows, "text": changed, "kinds": kinds})
@@ -318,10 +319,14 @@ def redact_all(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
     return whole["text"].rename(clean.name), whole["kinds"]
 
 
-def _remember_harmless(texts: Iterable[str | None]) -> None:
+def _suspects(texts: pl.Series) -> pl.Series:
+    return frames.contain_any(texts, _HINTS) | texts.str.contains(_FORMS)
+
+
+def _remember_harmless(texts: Iterable[str]) -> None:
     if len(_harmless) > _LINES:
         _harmless.clear()
-    _harmless.update((text, None) for text in texts if text and len(text) <= _LINES)
+    _harmless.update((text, None) for text in texts if len(text) <= _LINES)
 
 
 def _redact_suspects(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
