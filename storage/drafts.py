@@ -6,9 +6,9 @@ rest on. Tasks write as they always do; whether that is published or proposed is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
@@ -43,8 +43,10 @@ _Key = tuple[str, str]
 class ProposingStore(Store):
     """A namespace whose commits become proposals."""
 
+    first: ClassVar[dict[str, Callable[[Transaction], None]]] = {}  # none: the beginning of a run does not wait
+
     def __init__(self, store: Store, what: Proposing) -> None:
-        vars(self).update(vars(store), _what=what, first={})
+        vars(self).update(vars(store), _what=what)
 
     def _transaction(self, lease: Lease, run_id: str, now: datetime) -> Transaction:
         return Drafting(self._what, self.db, self._row, lease, run_id, now, self.clock, self._written)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -76,12 +76,14 @@ RECORDS = ("run", "gate")  # commits that tell what a run did: no vector is writ
 class Store:
     """One namespace of a store, open for reading and writing. Cheap to open; not to be pickled: pass uri and name."""
 
+    first: ClassVar[dict[str, Callable[[Transaction], None]]] = {}
+    """By run of this process: what its first commit writes, too."""
+
     def __init__(self, uri: str, namespace: str, db: DBConnection, retention: RetentionSettings) -> None:
         self.uri, self.namespace, self.retention = uri, namespace, retention
         self.db = db
         self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)  # tells when a commit is published
         self.embedding: tuple[str, int] | None = None  # of who opened it with one: it may not write beside another
-        self.first: dict[str, Callable[[Transaction], None]] = {}  # by run: what its first commit writes, too
         self.out_of_sight: Callable[[Reading], Mapping[str, str]] | None = None  # rows, by table, that are not seen
         with plain_errors(str(db.uri), HEAD):
             self._row = HeadRow(db)

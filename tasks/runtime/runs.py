@@ -129,7 +129,7 @@ def has_committed(run: Run) -> bool:
 
 def has_begun(run: Run) -> bool:
     """Whether a run that is prompt to write wrote anything yet."""
-    return run.id not in store_of(run).first
+    return run.id not in Store.first
 
 
 def embedder_of(run: Run) -> Embedder:
@@ -255,11 +255,11 @@ def recorded(
         return
     row = _begun(run, parameters)
     with watched_run(run.flow, run.id, run.namespace) as ended:
-        begin, store = partial(_begin, row=row), store_of(replace(run, proposes=None))
+        begin = partial(_begin, row=row)
         if is_prompt:
-            store.first[run.id] = begin
+            Store.first[run.id] = begin
         else:
-            patiently("begin the run", _in_a_commit)(store, run, begin)
+            patiently("begin the run", _in_a_commit)(run, begin)
         try:
             yield run
             writing = last(run) if last is not None else None
@@ -268,7 +268,7 @@ def recorded(
             ended(state, _record(run, row, counted, state, error=without_secrets(str(error))[:ERROR_CHARS]))
             raise
         finally:
-            store.first.pop(run.id, None)
+            Store.first.pop(run.id, None)
         ended(counted.state, patiently("end the run", _record)(run, row, counted, counted.state, writing))
 
 
@@ -304,8 +304,8 @@ def _ending(state: str, summary: dict[str, Any], usage: Usage) -> dict[str, Any]
     }
 
 
-def _in_a_commit(store: Store, run: Run, begin: Callable[[Transaction], None]) -> None:
-    with store.commit(run.id, "run", run.now) as tx:
+def _in_a_commit(run: Run, begin: Callable[[Transaction], None]) -> None:
+    with store_of(replace(run, proposes=None)).commit(run.id, "run", run.now) as tx:
         begin(tx)
 
 

@@ -39,8 +39,10 @@ from recall.proposals import list_proposals
 from slowwave import open_memory
 from slowwave.review.proposals import Person
 from storage.doctor import examine
+from storage.row_steps import FEW
 from storage.store import Store
 from storage.undo import undo
+from tasks.ingest import extraction
 from tasks.people.review import approve
 from tasks.runtime.runs import existing_run, store_of
 
@@ -143,7 +145,7 @@ def test_the_same_input_again_changes_nothing_and_says_so(tmp_path: Path) -> Non
     for day in range(1, 5):
         again = learn(talk, tmp_path / "m", now=NOW + timedelta(days=day))
     assert_same(contents(tmp_path / "m"), before)
-    assert kinds(tmp_path / "m") - commits == {"run": 8}
+    assert kinds(tmp_path / "m") - commits == {"run": 4}
     assert again["counts"] == {"sources": 1, "sources known already": 1}
     assert again["notes"] == ["Nothing new: all of it was known already, and nothing was asked of a model."]
 
@@ -280,7 +282,7 @@ def test_a_run_that_is_killed_is_resumed_to_the_same_end_without_asking_twice(
     assert "active" in whole["facts"]["status"]
     assert set(whole["patch_batches"]["state"]) == {"applied"}
     api = serve()
-    with dying(monkeypatch, "ingest.candidates", "after", 2):
+    with dying(monkeypatch, "ingest.apply", "after", 2):
         learn(sources, tmp_path / "m", **paid())
     assert rows(tmp_path / "m", "runs")["state"].to_list() == ["running"]
     learn(sources, tmp_path / "m", **paid())
@@ -500,11 +502,19 @@ def test_an_unsure_fact_needs_the_words_of_the_turn_that_its_message_answers_whi
 # Two at once
 
 
-@pytest.mark.parametrize("kind", ["ingest.messages", "ingest.candidates", "ingest.apply"])
+@pytest.mark.parametrize(
+    ("kind", "few"), [("ingest.messages", FEW), ("ingest.apply", FEW), ("ingest.candidates", 0), ("ingest.apply", 0)]
+)
 @pytest.mark.proof
 def test_a_run_that_is_overtaken_by_another_one_on_the_same_input_leaves_what_one_would(
-    tmp_path: Path, unkilled: Any, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch, kind: str
+    tmp_path: Path,
+    unkilled: Any,
+    serve: Callable[..., MessagesApi],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    few: int,
 ) -> None:
+    monkeypatch.setattr(extraction, "FEW", few)  # with none, candidates are applied in a commit of their own
     sources, whole, _ = unkilled
     serve()
     with overtaken(monkeypatch, kind, lambda: learn(sources, tmp_path / "m", **paid())):

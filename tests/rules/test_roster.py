@@ -241,7 +241,7 @@ def test_the_merge_is_part_of_the_commit_that_stores_what_was_read(reads: Reads,
     reads(("Craig", "I play the cello in the city orchestra."))
     told = reads(("user", "Hello, I live in Lisbon."), owner="Craig")
     kinds = rows(store, "commits").filter(pl.col("run_id") == told["run"])["kind"].to_list()
-    assert "ingest.candidates" in kinds
+    assert "ingest.apply" in kinds
     assert not [kind for kind in kinds if "merge" in kind]
 
 

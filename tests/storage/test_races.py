@@ -67,7 +67,7 @@ def test_what_another_run_heard_of_an_entity_later_is_not_put_back(
     wait(store, [*early, *said([("Ana", "My bicycle was stolen in Porto.")], "c3", LATER)])
     after_early = rows(store, "messages", "conversation_id = 'c2'").row(0, named=True)
     late = Cursor(tried=frozenset({after_early["id"]}))
-    with overtaken(monkeypatch, "ingest.candidates", lambda: extract(store, late, settings)):
+    with overtaken(monkeypatch, "ingest.apply", lambda: extract(store, late, settings)):
         extract(store, Cursor(), settings)
     assert set(states(store).values()) == {"done"}
     assert entity(store, "ana")["last_seen_at"] == LATER
@@ -84,7 +84,7 @@ def test_an_entity_whose_run_is_undone_meanwhile_is_made_anew_and_whole(
     def take_back() -> None:
         undo(Store.open(str(tmp_path / "m")), made, "undo-1", LATER)
 
-    with overtaken(monkeypatch, "ingest.candidates", take_back):
+    with overtaken(monkeypatch, "ingest.apply", take_back):
         learn(second, tmp_path / "m")
     ana = entity(tmp_path / "m", "ana")
     assert ana["vector"] is not None
@@ -115,7 +115,7 @@ def test_a_name_that_two_runs_meet_first_under_two_types_is_one_entity(
     wait(store, [*first, *said([("Ben", "Ferrywise ships its new planner every Tuesday.")], "c2", LATER)])
     settings = one_at_a_time(model=CLAUDE, concurrency=1, transient_retries=0, validation_retries=0)
     api = serve(typist)
-    with overtaken(monkeypatch, "ingest.candidates", lambda: extract(store, Cursor(), settings)):
+    with overtaken(monkeypatch, "ingest.apply", lambda: extract(store, Cursor(), settings)):
         extract(store, behind_first(store), settings)
     ferrywise = entity(store, "ferrywise")
     assert ferrywise["entity_type"] == "organization"
@@ -135,7 +135,7 @@ def test_messages_that_are_undone_while_they_are_extracted_leave_nothing_behind(
     def take_back() -> None:
         undo(Store.open(str(tmp_path / "m")), waiting, "undo-1", LATER)
 
-    with overtaken(monkeypatch, "ingest.candidates", take_back):
+    with overtaken(monkeypatch, "ingest.apply", take_back):
         learn(nothing, tmp_path / "m")
     for table in ("messages", "facts", "entities", "entity_aliases", "episode_entities", "decisions"):
         assert rows(tmp_path / "m", table, "action != 'undo'" if table == "decisions" else None).is_empty(), table

@@ -288,6 +288,8 @@ def merge_by(candidates: CandidateSet, rule: MergeRule) -> Merges:
     nothing (S4-10).
     """
     pairs = _measured(candidates)
+    if pairs.is_empty():
+        return Merges(frames.empty(DUPLICATES), frames.empty(UNDECIDED))
     texts = candidates.facts.with_columns(pl.col("statement").fill_null(""))
     best_first = (~pl.col("pinned").fill_null(False), -entrenchment_rank("entrenchment"), *rule.order)
     ranked = with_keys(texts).sort(*best_first)

@@ -95,6 +95,8 @@ def _taken_over(
     done: ClusterMerge, rows: pl.DataFrame, schema: frames.Schema, prefix: str, what: str, order: list[str]
 ) -> pl.DataFrame:
     """The rows about members of each cluster as rows about its representative, the first of each `what`."""
+    if not done.steps:
+        return frames.empty(schema)
     known = frames.conform(rows, schema).select(*schema)
     heirs = done.members().select("root_id", fact_id="id")
     every = known.join(heirs, on="fact_id").sort("root_id", *order, nulls_last=True).drop("fact_id")
@@ -114,6 +116,8 @@ def merged_facts(done: ClusterMerge, evidence: pl.DataFrame, now: datetime) -> p
 
     A duplicate was as true as its representative, so questions about the past still see one fact.
     """
+    if not done.steps:
+        return done.facts
     steps = done.closed()
     for status in done.facts.join(steps, on="id", how="semi")["status"].unique():
         check_transition(status, "superseded")

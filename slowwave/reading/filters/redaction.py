@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -306,8 +306,7 @@ def redact_all(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
     none = pl.Series("kinds", [[]], dtype=pl.List(pl.String)).new_from_index(0, len(clean))
     few = clean.to_list() if len(clean) <= _FEW else []
     unknown = [text for text in few if text and text not in _harmless]
-    if few and (not unknown or not _suspects(pl.Series(unknown)).any()):
-        _remember_harmless(unknown)
+    if few and _are_harmless(unknown):
         return clean, none
     rows = _suspects(clean).arg_true()
     if rows.is_empty():
@@ -323,10 +322,16 @@ def _suspects(texts: pl.Series) -> pl.Series:
     return frames.contain_any(texts, _HINTS) | texts.str.contains(_FORMS)
 
 
-def _remember_harmless(texts: Iterable[str]) -> None:
+def _are_harmless(texts: Sequence[str]) -> bool:
+    """Whether there is no secret in any of these texts, which is remembered."""
+    series = pl.Series(texts, dtype=pl.String)
+    suspects = series.filter(_suspects(series)) if len(series) else series
+    if len(suspects) and (_redact_suspects(suspects)[1].list.len() > 0).any():
+        return False
     if len(_harmless) > _LINES:
         _harmless.clear()
     _harmless.update((text, None) for text in texts if len(text) <= _LINES)
+    return True
 
 
 def _redact_suspects(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
