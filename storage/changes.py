@@ -336,7 +336,10 @@ class Preconditions:
             for entity in filter(None, (row.get("subject_id"), row.get("object_id"))):
                 basis[f"entity {entity}"] = self._entities.get(entity)
         for owner in owners:
-            basis |= self._filed(owner)
+            filed = self._reading.by_ids("facts", [owner], ["id"], key="owner_entity_id", where=live_sql(self._now))
+            state = self._reading.by_ids("entities", [owner], ["name", "status", "merged_into"])
+            basis[f"{_FILED}{owner}"] = sorted(filed["id"])
+            basis[f"entity {owner}"] = [str(cell) for row in state.iter_rows() for cell in row]
         return basis
 
     def _state(self, fact: Mapping[str, Any]) -> list[str]:
@@ -363,12 +366,6 @@ class Preconditions:
             return change.after
         row = self._current["facts"].get(change.id)
         return row if row is not None and row["status"] == "candidate" else None
-
-    def _filed(self, owner: str) -> dict[str, Any]:
-        filed = self._reading.by_ids("facts", [owner], ["id"], key="owner_entity_id", where=live_sql(self._now))
-        state = self._reading.by_ids("entities", [owner], ["name", "status", "merged_into"])
-        cells = [str(cell) for row in state.iter_rows() for cell in row]
-        return {f"{_FILED}{owner}": sorted(filed["id"]), f"entity {owner}": cells}
 
 
 def _rows(reading: Reading, name: str, changes: Sequence[RowChange]) -> dict[str, Mapping[str, Any]]:

@@ -162,15 +162,11 @@ def _without(values: list[Any], is_missing: npt.NDArray[np.bool_]) -> list[Any]:
 
 
 def _coded(series: pl.Series, distinct: pl.Series) -> Coded:
-    numbered = distinct.alias("value").to_frame().with_row_index("code")
-    codes = (
-        series.alias("value")
-        .to_frame()
-        .join(numbered, on="value", how="left", nulls_equal=True, maintain_order="left")["code"]
-    )
+    numbered = distinct.to_frame("value").with_row_index("code")
+    coded = series.to_frame("value").join(numbered, on="value", how="left", nulls_equal=True, maintain_order="left")
     values = np.empty(len(distinct), np.object_)
     values[:] = distinct.to_list()
-    return Coded(values, codes.to_numpy().astype(np.min_scalar_type(len(distinct))), series.dtype)
+    return Coded(values, coded["code"].to_numpy().astype(np.min_scalar_type(len(distinct))), series.dtype)
 
 
 # Word index: BM25 over a column in memory, with the words, the weights and so the scores of LanceDB's own index.

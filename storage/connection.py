@@ -144,7 +144,10 @@ def place_for_making(uri: str, namespace: str) -> Iterator[str]:
         _root(uri).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UnusableInput(f"No store can be made at {uri!r}: {error.strerror}.", "Choose another --store.") from error
-    remove_unfinished(uri)
+    for place in _root(uri).glob(f"{_MAKING}*"):  # of processes that were killed: those an hour old
+        with suppress(FileNotFoundError):  # finished meanwhile
+            if place.stat().st_mtime < time.time() - _MAKING_S:
+                rmtree(place, ignore_errors=True)
     place = Path(mkdtemp(prefix=_MAKING, dir=_root(uri)))
     try:
         yield str(place)
@@ -158,14 +161,6 @@ def place_for_making(uri: str, namespace: str) -> Iterator[str]:
                 ) from error
     finally:
         rmtree(place, ignore_errors=True)
-
-
-def remove_unfinished(uri: str) -> None:
-    """Remove the folders in which namespaces were being made by processes that were killed: those an hour old."""
-    for place in [] if is_remote(uri) else _root(uri).glob(f"{_MAKING}*"):
-        with suppress(FileNotFoundError):  # finished meanwhile
-            if place.stat().st_mtime < time.time() - _MAKING_S:
-                rmtree(place, ignore_errors=True)
 
 
 def _root(uri: str) -> Path:

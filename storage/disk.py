@@ -66,7 +66,11 @@ def in_plain_words(error: BaseException, uri: str = "", name: str = "") -> Sloww
     if not isinstance(error, RuntimeError | ValueError | OSError) and not _is_panic(error):
         return None
     if any(sign in str(error).lower() for sign in FULL):
-        return no_room(uri)
+        return NoRoom(
+            f"There is no room left on the disk{f' of {uri}' if uri else ''}.",
+            "Nothing is lost and nothing half done is visible. Make room, or move the store to a larger disk and give "
+            "its new place with --store; then run the same command again.",
+        )
     if not is_of_files(error):
         return None
     lost = _LOST.search(str(error))
@@ -93,15 +97,6 @@ def is_of_files(error: BaseException) -> bool:
 def _is_panic(error: BaseException) -> bool:
     """Whether LanceDB gave up in the middle: what it read was too short to be anything."""
     return type(error).__name__ == "RustPanic"
-
-
-def no_room(uri: str = "") -> NoRoom:
-    """The error for a disk that is full."""
-    return NoRoom(
-        f"There is no room left on the disk{f' of {uri}' if uri else ''}.",
-        "Nothing is lost and nothing half done is visible. Make room, or move the store to a larger disk and give its "
-        "new place with --store; then run the same command again.",
-    )
 
 
 def damaged(table: str, files: list[str]) -> StoreMismatch:

@@ -110,13 +110,10 @@ def _survey(names: Iterable[str], handle: Callable[[str], Table]) -> tuple[froze
             read_through(handle(name))
             sound.add(name)
         except Exception as error:  # whatever a damaged file makes the reader say
-            is_missing = isinstance(error, MissingTable) or (
-                isinstance(error, ValueError) and "not found" in str(error)
-            )
-            check, detail = (
-                ("missing table", "The table is missing.") if is_missing else (UNREADABLE, _first_line(error))
-            )
-            findings.append(Defect(check, name, "", detail))
+            if isinstance(error, MissingTable) or (isinstance(error, ValueError) and "not found" in str(error)):
+                findings.append(Defect("missing table", name, "", "The table is missing."))
+            else:
+                findings.append(Defect(UNREADABLE, name, "", _first_line(error)))
     return frozenset(sound), findings
 
 

@@ -85,9 +85,8 @@ class Drafting(Transaction):
         """Store the waiting changes as proposals, write the rest."""
         groups = self._groups()
         risks = self._risks(groups) if len(groups) else {}
-        waiting = groups.filter(
-            pl.col("group").is_in([n for n in groups["group"].unique() if self._waits(risks.get(n))])
-        )
+        waits = [n for n in groups["group"].unique() if self._waits(risks.get(n, ()))]
+        waiting = groups.filter(pl.col("group").is_in(waits))
         changes = self._changes(waiting) if len(waiting) else {}
         stay = waiting["row"].implode()
         for place, (name, frame, ids) in enumerate(self._writes):
@@ -197,9 +196,9 @@ class Drafting(Transaction):
         rows = self.by_ids("messages", messages, ["id", "source_id"])
         return {row: source for row, source in rows.iter_rows() if source}
 
-    def _waits(self, risks: Sequence[str] | None) -> bool:
-        what, found = self._what, risks or ()
-        return what.together or what.waits == "all" or is_always_a_persons(found, what.approval)
+    def _waits(self, risks: Sequence[str]) -> bool:
+        what = self._what
+        return what.together or what.waits == "all" or is_always_a_persons(risks, what.approval)
 
     def _changes(self, groups: pl.DataFrame) -> dict[_Key, RowChange]:
         """What is to become of each row that waits, later writes over earlier ones.
@@ -210,9 +209,7 @@ class Drafting(Transaction):
         for place, (name, frame, ids) in enumerate(self._writes):
             if frame is not None and TABLES[name].is_rebuildable and TABLES[name].has_vector:
                 continue
-            wanted = pl.DataFrame({"id": ids}, schema={"id": pl.String}).join(groups, left_on="id", right_on="row")[
-                "id"
-            ]
+            wanted = pl.Series("row", ids, dtype=pl.String).to_frame().join(groups, on="row")["row"]
             stored = {row["id"]: row for row in self.by_ids(name, wanted).iter_rows(named=True)}
             if frame is None:
                 changes |= {(name, row): RowChange(name, row, _bare(stored[row]), None) for row in stored}
@@ -235,7 +232,9 @@ class Drafting(Transaction):
         drafts = [self._row_of(part, risks.get(n, ()), ground) for n, part in sorted(by_group.items())]
         rows = pl.DataFrame(drafts)
         said = (pl.Series(name, cleaned_all(rows[name])) for name in ("title", "reason", "subject"))
-        return self._without_repeats(self._with_names(rows.with_columns(said)))
+        names = self.by_ids("entities", rows["subject_id"], ["id", "name"]).rename({"id": "subject_id"})
+        named = rows.with_columns(said).join(names, on="subject_id", how="left", maintain_order="left")
+        return self._without_repeats(named.with_columns(subject=pl.coalesce("name", "subject")).drop("name"))
 
     def _row_of(self, changes: Sequence[RowChange], risks: Sequence[str], ground: Preconditions) -> dict[str, Any]:
         what = self._what
@@ -265,12 +264,6 @@ class Drafting(Transaction):
             "touches": sorted({*named, *(each.id for each in changes), *what.owners}),
             "evidence": sorted(row for row in messages if row),
         }
-
-    def _with_names(self, drafts: pl.DataFrame) -> pl.DataFrame:
-        """With the name of the entity that each is about, where it is about one."""
-        names = self.by_ids("entities", drafts["subject_id"], ["id", "name"]).rename({"id": "subject_id"})
-        named = drafts.join(names, on="subject_id", how="left", maintain_order="left")
-        return named.with_columns(subject=pl.coalesce("name", "subject")).drop("name")
 
     def _without_repeats(self, drafts: pl.DataFrame) -> pl.DataFrame:
         """Those that neither wait already nor were rejected; a plan that grew stale gives way to its successor.

@@ -20,7 +20,7 @@ import polars as pl
 import pyarrow as pa
 
 from .columns import Column, Columns, WordIndex, column_of, release_unused_memory
-from .connection import CACHES_OF_QUESTIONS, engine_session, freshness
+from .connection import CACHES_OF_QUESTIONS, engine_session, freshness, is_remote
 from .disk import folder_on_disk
 from .residents import Part, Resident, ResidentSpec
 from .row_steps import BY_KEY, Change, RowStep, follow, own_rows, own_steps
@@ -453,7 +453,8 @@ class WarmTables:
         """The head, if the tables follow it, and the versions and the model of their vectors."""
         if self._pinned:
             return None, self._pinned
-        head = self._store.head if self._store.is_local else await asyncio.to_thread(lambda: self._store.head)
+        is_far = is_remote(self._store.uri)  # a look at its head is a request over the network
+        head = await asyncio.to_thread(lambda: self._store.head) if is_far else self._store.head
         return head, (head.versions, head.embed_model)
 
     async def _open(self, name: str, version: int) -> AsyncTable:

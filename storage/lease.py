@@ -122,12 +122,6 @@ def is_over(owner: str, until: float, clock: Clock) -> bool:
     return clock.wall() > until and not is_surely_alive(owner)
 
 
-def length_of(owner: str, default: float) -> float:
-    """The length of the lease in seconds, if the owner states it."""
-    parsed = _parsed(owner)
-    return default if parsed is None or parsed.lease_s is None else parsed.lease_s
-
-
 def holder(owner: str) -> str:
     """The holder as a person would name it."""
     parsed = _parsed(owner)
@@ -254,7 +248,9 @@ class HeadRow:
             head, now = self.read(), clock.steady()
             if last is None or head.lease_count != last.lease_count:
                 last, changed_at = head, now
-            is_silent = now - changed_at > length_of(head.owner, lease_s)
+            stated = _parsed(head.owner)
+            length_s = lease_s if stated is None or stated.lease_s is None else stated.lease_s
+            is_silent = now - changed_at > length_s
             if (is_silent or head.is_free(clock)) and (lease := self._take(head, owner, lease_s)):
                 return lease if is_first else replace(lease, waited_s=clock.steady() - began)
             is_first = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,7 @@ class _Salvage:
 
     def __init__(self, store: Store, tx: Transaction) -> None:
         self._db, self._tx, self._head = store.db, tx, tx.lease
-        self._read: dict[tuple[str, int], int | None] = {}
+        self._rows = cache(self._counted)
 
     def all_of(self, broken: Collection[str]) -> Iterator[Saved]:
         moved = {name: set_aside(self._db, name) for name in broken}
@@ -88,14 +89,9 @@ class _Salvage:
         label = f"{commit['at']:%Y-%m-%d %H:%M} UTC (commit {commit['sequence']})"
         for name in broken:
             yield name, "", f"It is as it was at {label}, the newest state whose files are whole."
-        yield from self._lost_since(commit["sequence"], label)
-
-    def _lost_since(self, sequence: int, label: str) -> Iterator[Saved]:
-        """Runs whose work is gone, in part or all of it; what a model was paid for is kept."""
-        ids = self._runs_since(sequence)
-        rows = self._tx.by_ids("runs", ids)
-        self._tx.upsert("runs", rows.with_columns(state=pl.lit(INTERRUPTED)))
-        for run in ids:
+        runs = self._runs_since(commit["sequence"])
+        tx.upsert("runs", tx.by_ids("runs", runs).with_columns(state=pl.lit(INTERRUPTED)))
+        for run in runs:  # whose work is gone, in part or all of it; what a model was paid for is kept
             yield "runs", run, f"What it did after {label} is lost."
 
     def _rows_left(self, name: str) -> Saved:
@@ -160,13 +156,8 @@ class _Salvage:
                 runs.append(whole)
         return runs
 
-    def _rows(self, name: str, version: int) -> int | None:
-        """How many rows a table has at a version; None where one of them cannot be read."""
-        if (name, version) not in self._read:
-            self._read[name, version] = self._counted(name, version)
-        return self._read[name, version]
-
     def _counted(self, name: str, version: int) -> int | None:
+        """How many rows a table has at a version; None where one of them cannot be read."""
         if was_set_aside(self._db, name, version):
             return None
         try:

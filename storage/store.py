@@ -139,17 +139,14 @@ class Store:
         """Open a namespace, making it first if need be; safe when several processes do so at once."""
         if not has_namespace(uri, namespace):
             if is_remote(uri):
-                _make_remote(uri, namespace, embedding)
+                check_bucket(uri)
+                db, lease_s = connect(uri, namespace), RetentionSettings().lease_s
+                make_once(db, lambda: make_tables(db, *embedding), lambda: has_namespace(uri, namespace), lease_s)
             else:
                 with place_for_making(uri, namespace) as place:
                     make_tables(connect(place, namespace), *embedding)
                     cls.open(place, namespace)  # makes the indexes
         return cls.open(uri, namespace, retention=retention, embedding=embedding)
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it lies on a disk, so that a look at its head is no request over the network."""
-        return not is_remote(self.uri)
 
     @property
     def head(self) -> Head:
@@ -280,7 +277,11 @@ class Store:
     def _check(self) -> None:
         head = self.head
         if not head.sequence:
-            self._make_indexes()
+            from .migrations import make_text_indexes
+
+            with self.commit("init", "init") as tx:
+                if tx.sequence == 1:  # whoever came second finds it done
+                    make_text_indexes(tx)
         if head.schema_version > SCHEMA_VERSION:
             raise StoreMismatch(
                 f"The store has schema version {head.schema_version}, this slowwave knows {SCHEMA_VERSION}.",
@@ -291,13 +292,6 @@ class Store:
 
             with self.commit("migrate", "migrate") as tx:
                 migrate(self.db, tx)
-
-    def _make_indexes(self) -> None:
-        from .migrations import make_text_indexes
-
-        with self.commit("init", "init") as tx:
-            if tx.sequence == 1:  # whoever came second finds it done
-                make_text_indexes(tx)
 
 
 def make_tables(db: DBConnection, model: str, dims: int) -> None:
@@ -312,13 +306,3 @@ def make_tables(db: DBConnection, model: str, dims: int) -> None:
     else:
         versions = {name: make(name) for name in TABLES}
     create_head(db, {name: versions[name] for name in tables_of(*PINNED)}, SCHEMA_VERSION, model, dims)
-
-
-def _make_remote(uri: str, namespace: str, embedding: tuple[str, int]) -> None:
-    check_bucket(uri)
-    db = connect(uri, namespace)
-
-    def is_made() -> bool:
-        return has_namespace(uri, namespace)
-
-    make_once(db, lambda: make_tables(db, *embedding), is_made, RetentionSettings().lease_s)

@@ -65,12 +65,6 @@ class Table:
         return frozenset(derived | vector | set(STAMPS))
 
     @property
-    def holding_vectors(self) -> tuple[str, ...]:
-        """The columns that hold vectors, or name the model of one."""
-        own = tuple(name for name, column in self.columns.items() if column.holds_vectors)
-        return ("vector", *own) if self.has_vector else own
-
-    @property
     def is_rebuildable(self) -> bool:
         """Whether all of it follows from other rows."""
         return all(column.is_derived for column in self.columns.values())
@@ -128,7 +122,9 @@ TABLES: Mapping[str, Table] = {
     name: _table(name, {**DECLARED.get(entry.get("like", ""), {}), **entry}) for name, entry in DECLARED.items()
 }
 WITH_VECTORS = tuple(name for name, table in TABLES.items() if table.has_vector)
-HOLDING_VECTORS = tuple(name for name, table in TABLES.items() if table.holding_vectors)
+HOLDING_VECTORS = tuple(
+    name for name, table in TABLES.items() if table.has_vector or any(c.holds_vectors for c in table.columns.values())
+)
 """The tables of `WITH_VECTORS`, and those that hold vectors in another column."""
 
 
