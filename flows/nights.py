@@ -126,11 +126,16 @@ async def fleet(
     """
     names = namespaces_like(store, namespace)
     arguments = {"store": store, "phases": phases, "settings": settings.sleep, "now": now, "dry_run": dry_run}
-    summary = fleet_summary(await spread(night_of, names, settings.width, **arguments))
-    ended = sum(row["state"] == "completed" for row in summary["namespaces"])
-    text = f"{ended} of {len(names)} namespaces completed; {summary['llm']['usd']:.4f} dollars"
-    await show_table(summary["namespaces"], "fleet", text)
-    return summary
+    rows = await spread(night_of, names, settings.width, **arguments)
+    states, usd = [row["state"] for row in rows], sum(row["usd"] for row in rows)
+    text = f"{states.count('completed')} of {len(names)} namespaces completed; {usd:.4f} dollars"
+    await show_table(rows, "fleet", text)
+    wrong = {*states} - {"completed", "stopped"}
+    return {
+        "state": "incomplete" if wrong else "stopped" if "stopped" in states else "completed",
+        "namespaces": rows,
+        "llm": {"calls": sum(row["calls"] for row in rows), "usd": usd},
+    }
 
 
 @task("night of a namespace", about="{namespace}", tries=ONCE, longest_s=None)
@@ -158,17 +163,6 @@ async def spread(
 
     with ThreadPoolExecutor(width) as pool:
         return await asyncio.gather(*map(ended, names))
-
-
-def fleet_summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The summary of a fleet: how each namespace ended, and what all of it cost."""
-    states = {row["state"] for row in rows}
-    wrong = states - {"completed", "stopped"}
-    return {
-        "state": "incomplete" if wrong else "stopped" if "stopped" in states else "completed",
-        "namespaces": list(rows),
-        "llm": {"calls": sum(row["calls"] for row in rows), "usd": sum(row["usd"] for row in rows)},
-    }
 
 
 # Backfill: what was said long ago is read window by window, then one night puts it in order.
@@ -226,8 +220,7 @@ async def _fill(run: Run, request: BackfillRequest, tally: BackfillTally) -> Non
             paths, place = list(request.paths), (run.namespace, run.store)
             tally.child("store", await ingest(paths, *place, settings=storing, embedder=run.embedder, now=run.now))
         windows = windows_left(run, request)
-        is_whole = await fill_windows(run, request, windows, tally, ingest)
-        if is_whole:
+        if await fill_windows(run, request, windows, tally, ingest):
             await _night_after(run, request, tally)
     await publish_summary(run, tally)
 

@@ -71,7 +71,9 @@ def _profile_texts(reading: Reading, run: Run, entity_ids: pl.Series | None) -> 
     facts = facts.filter(pl.col("kind").is_in([*_OBSERVED_KINDS, "relation"]))
     entities = _rows(reading, "entities", "id", entity_ids, ("id", "name", "entity_type", "status"))
     entities = entities.join(facts, left_on="id", right_on="owner_entity_id", how="semi").sort("id")
-    observed, related = _observations(facts), _relations(reading, facts)
+    said = facts.filter(pl.col("kind").is_in(_OBSERVED_KINDS)).sort("valid_from", "id", nulls_last=False)
+    said = said.unique(["owner_entity_id", "statement"], keep="first", maintain_order=True)
+    observed, related = _grouped(said, "kind", "statement"), _relations(reading, facts)
     texts = [
         entity_text(
             name,
@@ -86,21 +88,12 @@ def _profile_texts(reading: Reading, run: Run, entity_ids: pl.Series | None) -> 
     return pl.DataFrame({"id": entities["id"], "text": texts, "text_hash": hashes}, schema_overrides=_TEXTS)
 
 
-def _observations(facts: pl.DataFrame) -> Listed:
-    """By entity: kind and statement, in order of time; a statement that was read twice appears once."""
-    observed = facts.filter(pl.col("kind").is_in(_OBSERVED_KINDS)).sort("valid_from", "id", nulls_last=False)
-    return _grouped(
-        observed.unique(["owner_entity_id", "statement"], keep="first", maintain_order=True), "kind", "statement"
-    )
-
-
 def _relations(reading: Reading, facts: pl.DataFrame) -> Listed:
     """By entity: predicate and target, the newest first."""
     related = facts.filter(pl.col("kind") == "relation")
     names = _rows(reading, "entities", "id", related["object_id"].drop_nulls(), ("id", "name"))
-    aimed = related.join(names, left_on="object_id", right_on="id", how="left").with_columns(
-        target=pl.coalesce("name", "object_text")
-    )
+    aimed = related.join(names, left_on="object_id", right_on="id", how="left")
+    aimed = aimed.with_columns(target=pl.coalesce("name", "object_text"))
     newest = aimed.drop_nulls("target").sort("valid_from", "id", descending=True, nulls_last=True)
     return _grouped(newest, "predicate", "target")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -105,7 +106,9 @@ def rename_entity(run: Run, entity: str, name: str) -> Called:
         run, "entity.rename", parameters, write, lambda done: {RunCount.ENTITIES_RENAMED: int(done.is_new)}
     )
     if called.is_new:
-        renew_profiles(run, _profiles_naming(store_of(run).snapshot(), run, called.entity_id))
+        snapshot, where = store_of(run).snapshot(), live_sql(run.now)
+        live = snapshot.by_ids("facts", [called.entity_id], ["owner_entity_id"], key="object_id", where=where)
+        renew_profiles(run, [called.entity_id, *live["owner_entity_id"].drop_nulls()])
     return called
 
 
@@ -146,12 +149,6 @@ def _refuse_name(reading: Reading, row: Mapping[str, Any], name: str, others: pl
             f"{name!r} is what {other['name']!r} ({other['entity_type']}) is called.",
             f"If they are one: slowwave entity merge {row['id']} {other['id']}",
         )
-
-
-def _profiles_naming(reading: Reading, run: Run, entity: str) -> list[str]:
-    """The entity and those whose profile tells of it."""
-    live = reading.by_ids("facts", [entity], ["owner_entity_id"], key="object_id", where=live_sql(run.now))
-    return [entity, *live["owner_entity_id"].drop_nulls()]
 
 
 def new_vector(run: Run, text: str | None) -> pl.Series | None:
@@ -205,10 +202,7 @@ def pin_facts(run: Run, ids: Sequence[str], pinned: bool = True) -> Pinned:
         raise UnusableInput(f"{short[0]!r} is too short for an id.", remedy)
     snapshot = existing_store(run).snapshot()
     meant = list(dict.fromkeys(fact_named(snapshot, id_) for id_ in ids))
-
-    def rows(reading: Reading) -> pl.DataFrame:
-        return _pinnable(reading, meant, pinned)
-
+    rows = partial(_pinnable, ids=meant, pinned=pinned)
     return _pin(run, "facts", "facts.pin", {"ids": list(ids), "pinned": pinned}, rows, pinned)
 
 
@@ -217,10 +211,8 @@ def _pinnable(reading: Reading, ids: Sequence[str], pinned: bool) -> pl.DataFram
     rows = reading.by_ids("facts", ids, with_vector=True).sort("id")
     is_over = rows.filter(pl.lit(pinned) & ~pl.col("status").is_in(["active", "candidate"]))
     wrong = [f"{id_} is {status}" for id_, status in is_over.select("id", "status").iter_rows()]
-    archived = sorted({*ids} - {*rows["id"]})
-    wrong += [
-        f"{id_} is in the archive, where nothing is pruned: `slowwave restore` brings it back" for id_ in archived
-    ]
+    archived = "is in the archive, where nothing is pruned: `slowwave restore` brings it back"
+    wrong += [f"{id_} {archived}" for id_ in sorted({*ids} - {*rows["id"]})]
     if wrong:
         raise UnusableInput(f"Nothing was changed: {'; '.join(wrong)}.", "`slowwave facts NAME` lists what is live.")
     return rows

@@ -226,7 +226,15 @@ def restore(run: Run, ids: Sequence[str], *, dry_run: bool = False) -> Facts:
 
         def write(tx: Transaction) -> RestorationPlan:
             plan = _restoration(tx, run, chosen)
-            _write_restoration(tx, plan)
+            restored = plan.facts["id"]
+            tx.upsert("facts", plan.facts)
+            tx.delete("facts_archive", tx.by_ids("facts_archive", restored, ["id"])["id"])
+            tx.upsert("fact_aspects", plan.aspects)
+            tx.upsert("decisions", plan.decisions)
+            tx.delete("fact_scores", tx.by_ids("fact_scores", restored, ["id"])["id"])
+            ends = pl.concat([plan.facts[end] for end in ENDS])
+            gone = tx.by_ids("entities", ends, where=f"{ARCHIVED} AND merged_into IS NULL", with_vector=True)
+            tx.upsert("entities", revived(gone))
             return plan
 
         def count(plan: RestorationPlan) -> dict[RunCount, int]:
@@ -280,18 +288,6 @@ def _restoration(reading: Reading, run: Run, ids: Sequence[str]) -> RestorationP
         reasons = "; ".join(f"“{statement}” ({id_}): {reason}" for id_, statement, reason in plan.refused.iter_rows())
         raise Refused(f"Nothing was restored. {reasons}", "Leave these out; `slowwave why ID` tells more.")
     return plan
-
-
-def _write_restoration(tx: Transaction, plan: RestorationPlan) -> None:
-    restored = plan.facts["id"]
-    tx.upsert("facts", plan.facts)
-    tx.delete("facts_archive", tx.by_ids("facts_archive", restored, ["id"])["id"])
-    tx.upsert("fact_aspects", plan.aspects)
-    tx.upsert("decisions", plan.decisions)
-    tx.delete("fact_scores", tx.by_ids("fact_scores", restored, ["id"])["id"])
-    ends = pl.concat([plan.facts[end] for end in ENDS])
-    gone = tx.by_ids("entities", ends, where=f"{ARCHIVED} AND merged_into IS NULL", with_vector=True)
-    tx.upsert("entities", revived(gone))
 
 
 @task("clear stale flags")

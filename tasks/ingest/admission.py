@@ -89,7 +89,9 @@ def foresee_messages(run: Run, intake: Intake, settings: IngestSettings) -> pl.D
 
 def _batch(intake: Intake, settings: IngestSettings) -> _Batch:
     documents = read_documents(intake.parts, settings.consolidate.artifacts)
-    return _Batch(_with_marks(intake.messages.unique("id", keep="first", maintain_order=True)), documents)
+    messages = intake.messages.unique("id", keep="first", maintain_order=True)
+    suffix = pl.Series([digest(content, size=4) for content in messages["content"]], dtype=pl.String)  # see `identify`
+    return _Batch(messages.with_columns(suffix=suffix, has_injection=injection_flags(messages["content"])), documents)
 
 
 def _decide(run: Run, reading: Reading, batch: _Batch, settings: IngestSettings) -> _AdmissionPlan:
@@ -122,13 +124,6 @@ def _placed(snapshot: Reading, messages: pl.DataFrame, fresh: pl.DataFrame) -> p
     return both.with_columns(ordinal=pl.col("ordinal") + pl.coalesce("shared", gap, pl.lit(0))).select(fresh.columns)
 
 
-def _with_marks(messages: pl.DataFrame) -> pl.DataFrame:
-    """Adds `suffix`, a digest of the redacted text (see `identify`), and `has_injection`."""
-    contents = messages["content"]
-    suffix = pl.Series([digest(content, size=4) for content in contents], dtype=pl.String)
-    return messages.with_columns(suffix=suffix, has_injection=injection_flags(contents))
-
-
 def _with_search_text(snapshot: Reading, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Under which text each message is found, and (id, search_text) of stored ones that the first new ones answer.
 
@@ -151,13 +146,6 @@ def _with_search_text(snapshot: Reading, messages: pl.DataFrame) -> tuple[pl.Dat
     added = around(before.with_columns(search_text=texts.head(len(before))))["answer"]
     answered = before.select("id", search_text=pl.col("search_text") + added).filter(added != "")
     return messages.with_columns(search_text=texts.tail(len(messages))), answered
-
-
-def _store_answered(tx: Transaction, answered: pl.DataFrame) -> None:
-    """Let stored messages be found by the answers that they got now; all else of them stays as it was written."""
-    if len(answered):
-        rows = tx.whole_rows("messages", answered["id"].to_list())
-        tx.put_back("messages", rows.update(answered, on="id"))
 
 
 def _embed(run: Run, messages: pl.DataFrame, known: dict[str, Vectors]) -> Vectors:
@@ -196,7 +184,8 @@ def _refusals(gated: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
 
 def _write(tx: Transaction, run: Run, intake: Intake, decided: _AdmissionPlan, settings: IngestSettings) -> None:
     rows = _rows(decided.gated, decided.vectors)
-    _store_answered(tx, decided.answered)
+    if len(answered := decided.answered):  # stored messages are found by the answers that they got now
+        tx.put_back("messages", tx.whole_rows("messages", answered["id"].to_list()).update(answered, on="id"))
     tx.upsert("messages", rows)
     tx.upsert("refusals", decided.refusals)
     _put(tx, "episodes", episode_rows(tx, rows))

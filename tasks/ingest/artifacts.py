@@ -84,7 +84,8 @@ def file_artifacts(tx: Transaction, found: pl.DataFrame) -> None:
     """
     if found.is_empty():
         return
-    found = found.filter(~_is_counted(tx, found))
+    read = tx.by_ids("sources", found["source_id"], ["id"], where="state = 'completed'")["id"]
+    found = found.filter(~pl.col("source_id").is_in(read.to_list()))
     by_text = found.sort("made_at", "source_id").group_by("id", maintain_order=True)
     first = by_text.agg(pl.all().first(), times=pl.len().cast(pl.Int64))
     stored = tx.by_ids("artifacts", first["id"], with_vector=True)
@@ -109,12 +110,6 @@ def _read_document(part: ReadBatch) -> tuple[Mapping[str, Any] | None, str]:
     title = part.titles.get(row["conversation_id"], row["speaker"])
     draft = document(title, shown, source.format, row)
     return draft if shown else None, _LEFT_OUT.format(source.uri) if shown != content else ""
-
-
-def _is_counted(tx: Transaction, found: pl.DataFrame) -> pl.Expr:
-    """Documents of sources that were read to their end before."""
-    done = tx.by_ids("sources", found["source_id"], ["id"], where="state = 'completed'")["id"]
-    return pl.col("source_id").is_in(done.to_list())
 
 
 def _seen_again(stored: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:

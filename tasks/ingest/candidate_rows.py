@@ -15,7 +15,7 @@ from prompts.responses import RelationNames, WindowExtraction
 from slowwave.common import frames
 from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.records import RelationQuestion
-from slowwave.common.settings import BeliefSettings, ExtractSettings, IngestSettings, ReviseSettings
+from slowwave.common.settings import ExtractSettings, IngestSettings, ReviseSettings
 from slowwave.common.text import row_id
 from slowwave.common.timestamps import in_utc
 from slowwave.common.validity import live_sql, time_sql
@@ -171,7 +171,9 @@ def find_candidates(
         called,
         "ingest" if answered.by_model else QUOTES,
     )
-    beliefs = plan_unsure(reading, claimed, messages, settings.beliefs, run.now)
+    beliefs = None  # which candidates are held back
+    if settings.beliefs.enabled and len(claimed.facts):
+        beliefs = plan_beliefs(claimed, messages, _stored(reading, claimed.facts, run.now), settings.beliefs, run.now)
     candidates = claimed if beliefs is None else replace(beliefs.candidates, support=claimed.support)
     facts = embed_rows(run, candidates.facts, candidates.facts.select("id", text="statement"))
     states, refusals = _message_states(answered, statements, claimed, settings.extract)
@@ -196,7 +198,8 @@ def write(tx: Transaction, found: BatchRows) -> None:
     # A fact of a batch that failed before may be decided, and moved to the archive, by now.
     decided = pl.concat([tx.by_ids(name, found.facts["id"], ["id"])["id"] for name in FACT_TABLES])
     facts = found.facts.filter(~pl.col("id").is_in(decided.implode()))
-    directives = _directive_rows(found.candidates.directives)
+    ids = pl.Series("id", [row_id("fd", *row) for row in found.candidates.directives.iter_rows()], dtype=pl.String)
+    directives = found.candidates.directives.with_columns(ids).unique("id", keep="first", maintain_order=True)
     batches = facts["patch_batch_id"].unique().to_list()
     tx.upsert("entities", _with_kept_vectors(tx, found.entities))
     tx.upsert("entity_aliases", found.resolution.aliases)
@@ -273,13 +276,6 @@ def _with_kept_vectors(tx: Reading, entities: pl.DataFrame) -> pl.DataFrame:
     kept = tx.by_ids("entities", entities.filter(pl.col("vector").is_null())["id"], ["id", "vector"])
     both = entities.join(kept, on="id", how="left", suffix="_kept", maintain_order="left")
     return both.with_columns(vector=pl.coalesce("vector", "vector_kept")).drop("vector_kept")
-
-
-def _directive_rows(directives: pl.DataFrame) -> pl.DataFrame:
-    ids = [row_id("fd", *row) for row in directives.iter_rows()]
-    return directives.with_columns(pl.Series("id", ids, dtype=pl.String)).unique(
-        "id", keep="first", maintain_order=True
-    )
 
 
 def episode_links(facts: pl.DataFrame) -> pl.DataFrame:
@@ -390,15 +386,6 @@ def _decisions(new: pl.DataFrame, named: RelationForms, now: datetime) -> pl.Dat
 # Beliefs: what one message hints at is kept until enough messages do.
 
 PENDING = "promoted_at IS NULL"
-
-
-def plan_unsure(
-    reading: Reading, candidates: Candidates, messages: pl.DataFrame, settings: BeliefSettings, now: datetime
-) -> BeliefPlan | None:
-    """Which candidates of a batch go to the gate and which are held back; None when all go to the gate."""
-    if not settings.enabled or candidates.facts.is_empty():
-        return None
-    return plan_beliefs(candidates, messages, _stored(reading, candidates.facts, now), settings, now)
 
 
 def write_beliefs(tx: Transaction, plan: BeliefPlan) -> None:

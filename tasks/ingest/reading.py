@@ -143,7 +143,12 @@ def _blocks(found: Iterable[tuple[int, Message | Note]]) -> Iterator[list[tuple[
 def _read_transcript(source: SourceInfo, settings: IngestSettings) -> Iterator[tuple[int, Message | Note]]:
     """(line, message or note) of a file of conversations."""
     named, values = BY_NAME[source.format], loaded(source)
-    start = origin = _origin(source)
+    names = MappingProxyType(dict[str, str]())
+    if named.has_people:
+        beside = (source.path.parent / PEOPLE, source.path.parent.parent / PEOPLE)
+        lists = [path for path in beside if path.is_file() and not path.is_symlink()]
+        names = _names_in(lists[0], lists[0].stat().st_mtime_ns) if lists else names
+    start = origin = Origin(text.one_line(conversation_of(source.path.absolute(), source.format)), SCOPE, names)
     for line, value, note in named.gather(values) if named.gather else values:
         if note:
             yield line, note
@@ -154,15 +159,6 @@ def _read_transcript(source: SourceInfo, settings: IngestSettings) -> Iterator[t
             origin = named.next_origin(value, origin)
         if named.parse:
             yield from ((line, found) for found in _parsed(partial(named.parse, value, origin)))
-
-
-def _origin(source: SourceInfo) -> Origin:
-    names = MappingProxyType(dict[str, str]())
-    if BY_NAME[source.format].has_people:
-        beside = (source.path.parent / PEOPLE, source.path.parent.parent / PEOPLE)
-        lists = [path for path in beside if path.is_file() and not path.is_symlink()]
-        names = _names_in(lists[0], lists[0].stat().st_mtime_ns) if lists else names
-    return Origin(text.one_line(conversation_of(source.path.absolute(), source.format)), SCOPE, names)
 
 
 @lru_cache(maxsize=8)

@@ -74,7 +74,9 @@ def near_candidates(
     predicates = reading.frame("predicates")
     stored, speakers = _stored_directives(reading, passed if is_late else passed.clear())
     contested = _contested(reading, passed, predicates, revise)
-    ids = [fact for _, fact, _ in neighbours] + _worded_the_same(reading, passed["statement_hash"])
+    ids, hashes = [fact for _, fact, _ in neighbours], passed["statement_hash"]
+    for name in FACT_TABLES:  # facts of these very words that hold or held
+        ids += reading.by_ids(name, hashes, ["id"], key="statement_hash", where=_EVER_ACTIVE)["id"].to_list()
     meant, directed = list[pl.DataFrame](), list[str]()
     if len(directives):
         ending = directives.filter(pl.col("known_id").is_null() | pl.col("action").is_in(_ENDING))
@@ -168,25 +170,13 @@ def _neighbours(reading: Reading, candidates: pl.DataFrame, now: datetime) -> li
         if resident is None:
             live = nearest(reading, "facts", vectors[places], k, where)
         else:
-            live = nearest_in_memory(resident, vectors[places], k, _live_in(rows["scope"][int(places[0])], where, now))
+            scope = rows["scope"][int(places[0])]
+            live = nearest_in_memory(resident, vectors[places], k, Condition(where, f"live in {scope}", now))
         others = nearest_among(ids.gather(places), vectors[places], k)
         for part, is_stored in ((live, True), (others, False)):
             for query, id_, cosine in frames.rows_of(part, "query", "id", "cosine"):
                 found.append((ids[int(places[query])], id_, cosine, is_stored))
     return found
-
-
-def _live_in(scope: str | None, sql: str, now: datetime) -> Condition:
-    """What is live in a scope."""
-    return Condition(sql, f"live in {scope}", now)
-
-
-def _worded_the_same(reading: Reading, hashes: pl.Series) -> list[str]:
-    """The ids of facts of these very words that hold or held."""
-    found = (
-        reading.by_ids(name, hashes, ["id"], key="statement_hash", where=_EVER_ACTIVE)["id"] for name in FACT_TABLES
-    )
-    return [id_ for ids in found for id_ in ids]
 
 
 def _by_subject(

@@ -208,7 +208,9 @@ def cap_beliefs(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> 
 
     def decide(reading: Reading) -> _Dropped:
         beliefs = crowded_out(reading.frame("pending_beliefs", PENDING, _BELIEF), settings.beliefs, run.now)
-        return _Dropped(beliefs, _expired_pairs(reading, run))
+        where = f"kind = {quoted(KIND)} AND outcome = 'pending' AND expires_at <= {time_sql(run.now)}"
+        pairs = reading.frame("pair_decisions", where, ["id", "a_id", "b_id", "expires_at"])  # not shown any more
+        return _Dropped(beliefs, pairs.sort("expires_at", "id"))
 
     def write(tx: Transaction, dropped: _Dropped) -> None:
         hints = tx.by_ids("belief_evidence", dropped.beliefs["id"], ["id"], key="belief_id")
@@ -238,12 +240,6 @@ class _Dropped:
 
     def __len__(self) -> int:
         return len(self.beliefs) + len(self.pairs)
-
-
-def _expired_pairs(reading: Reading, run: Run) -> pl.DataFrame:
-    """(id, a_id, b_id, expires_at) of pending implicit conflicts that are not shown any more."""
-    where = f"kind = {quoted(KIND)} AND outcome = 'pending' AND expires_at <= {time_sql(run.now)}"
-    return reading.frame("pair_decisions", where, ["id", "a_id", "b_id", "expires_at"]).sort("expires_at", "id")
 
 
 def _expiry_decisions(pairs: pl.DataFrame, run: Run) -> pl.DataFrame:

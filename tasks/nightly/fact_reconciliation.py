@@ -20,7 +20,7 @@ import polars as pl
 
 from inference.language import Language
 from prompts.rendering import prompt_version, render_pairs
-from prompts.responses import PairVerdict, Reconciliation
+from prompts.responses import Reconciliation
 from slowwave.common.comparison.similarity import resolve_cosine_of
 from slowwave.common.records import PairFact, PairQuestion
 from slowwave.common.run_counts import RunCount
@@ -435,14 +435,12 @@ async def judge(
         verdicts = answer.value.verdicts if answer.value else ()
         silence = "" if answer.is_unanswered else answer.error or UNANSWERED
         for number, (a, b, _) in enumerate(group, 1):
-            result.judged.append(_judged(a, b, [each for each in verdicts if each.n == number], silence))
+            own = [each for each in verdicts if each.n == number]
+            if len({each.v for each in own}) == 1:
+                result.judged.append(JudgedPair(a, b, own[0].v, own[0].keep or 1))
+            else:
+                result.judged.append(JudgedPair(a, b, error=CONTRADICTORY if own else silence))
     return result
-
-
-def _judged(a: str, b: str, verdicts: Sequence[PairVerdict], silence: str) -> JudgedPair:
-    if len({each.v for each in verdicts}) > 1:
-        return JudgedPair(a, b, error=CONTRADICTORY)
-    return JudgedPair(a, b, verdicts[0].v, verdicts[0].keep or 1) if verdicts else JudgedPair(a, b, error=silence)
 
 
 # Writing: the rows of a plan, and their counts.
@@ -481,9 +479,8 @@ def plan_of(
 
 def write_plan(tx: Transaction, plan: ReconciliationPlan) -> None:
     """Write all rows of a plan."""
-    changed = plan.facts
-    vectors = tx.by_ids("facts", changed["id"], ["id", "vector"])
-    tx.upsert("facts", changed.join(vectors, on="id", how="left", maintain_order="left"))
+    vectors = tx.by_ids("facts", plan.facts["id"], ["id", "vector"])
+    tx.upsert("facts", plan.facts.join(vectors, on="id", how="left", maintain_order="left"))
     tx.upsert("fact_evidence", plan.evidence)
     tx.upsert("lineage", plan.lineage)
     tx.upsert("fact_aspects", plan.aspects)

@@ -74,7 +74,8 @@ async def refresh_communities(
     due = needs_summary(state.grouping, state.stored, has_model=has_model)
     due = due if settings.max_prompt_bytes else due.clear()
     await report_progress("communities to summarise", len(due))
-    facts = _facts_about(snapshot, state, due)
+    inside = state.grouping.relations.join(due, left_on="community_id", right_on="id", how="semi")["fact_id"]
+    facts = snapshot.by_ids_or_all("facts", inside, _FACT)
     strongest = strongest_facts(state.grouping, facts, FACTS_PER_SUMMARY)
     sources = summary_sources(state.grouping, strongest)
     answers = await _summaries(snapshot, due, strongest, settings, language, dry_run=dry_run)
@@ -91,12 +92,6 @@ def _state(reading: Reading, run: Run, settings: CommunitySettings) -> _Communit
     graph = graph_of(reading, run.now)
     stored = reading.frame("communities", columns=_STORED).sort("id")
     return _Communities(group_entities(graph, find_groups(graph), stored), stored)
-
-
-def _facts_about(reading: Reading, state: _Communities, due: pl.DataFrame) -> pl.DataFrame:
-    """The facts within the communities that are due; perhaps others too."""
-    ids = state.grouping.relations.join(due, left_on="community_id", right_on="id", how="semi")["fact_id"]
-    return reading.by_ids_or_all("facts", ids, _FACT)
 
 
 def _plan(reading: Reading, run: Run, state: _Communities, summaries: Summaries, sources: Sources) -> CommunityPlan:

@@ -37,18 +37,13 @@ def propose_overrides(run: Run, settings: IngestSettings) -> int:
     snapshot, proposed = store_of(run).snapshot(), 0
     for part in apart(_refused(snapshot, run)):
         plan = _overruled(snapshot, run, part, settings)
-        if plan.titles:
-            _propose(run, part, plan, settings)
         proposed += len(plan.titles)
+        if plan.titles:
+            asking = proposing(run, Proposing(OVERRIDE, "all", approval=settings.approval, each=plan.titles))
+            with store_of(asking).commit(run.id, f"settle.{OVERRIDE}", run.now) as tx:
+                plan = _overruled(tx, run, part, settings)
+                write_supersessions(tx, plan.facts, plan.lineage, plan.decisions)
     return proposed
-
-
-def _propose(run: Run, part: Sequence[RefusedChange], plan: OverrideRows, settings: IngestSettings) -> None:
-    """One commit, in which all of these changes wait for a person."""
-    asking = proposing(run, Proposing(OVERRIDE, "all", approval=settings.approval, each=plan.titles))
-    with store_of(asking).commit(run.id, f"settle.{OVERRIDE}", run.now) as tx:
-        plan = _overruled(tx, run, part, settings)
-        write_supersessions(tx, plan.facts, plan.lineage, plan.decisions)
 
 
 def _refused(reading: Reading, run: Run) -> list[RefusedChange]:

@@ -164,7 +164,10 @@ def _entity_scores(reading: Reading, run: Run, settings: UseSettings) -> _Entity
     present = entities.join(merged, on="id", how="anti")
     where = f"kind = 'relation' AND {live_sql(run.now)}"
     relations = reading.frame("facts", where, ["subject_id", "object_id"])
-    scores = weigh(present, _entity_usage(reading, merged), relations, run.now, settings)
+    steps = dict(merged.select("id", "merged_into").iter_rows())
+    days = reading.by_ids("entity_days", [*steps, *steps.values()], ["entity_id", "day"], key="entity_id")
+    use = reading.frame("entity_usage", columns=["id", "access_count", "access_days", "last_access_at"])
+    scores = weigh(present, entity_usage_of(use, days, steps), relations, run.now, settings)
     stored = reading.frame("entity_scores")
     gone = stored.join(present, on="id", how="anti")["id"]
     known = stored.select("id", "created_at")
@@ -174,13 +177,6 @@ def _entity_scores(reading: Reading, run: Run, settings: UseSettings) -> _Entity
 def _write_entity_scores(tx: Transaction, changes: _EntityScores) -> None:
     tx.upsert("entity_scores", changes.scores)
     tx.delete("entity_scores", changes.gone)
-
-
-def _entity_usage(reading: Reading, merged: pl.DataFrame) -> pl.DataFrame:
-    steps = dict(merged.select("id", "merged_into").iter_rows())
-    days = reading.by_ids("entity_days", [*steps, *steps.values()], ["entity_id", "day"], key="entity_id")
-    columns = ["id", "access_count", "access_days", "last_access_at"]
-    return entity_usage_of(reading.frame("entity_usage", columns=columns), days, steps)
 
 
 # Scores: every live fact has one (S4-02, S4-06).
@@ -240,7 +236,8 @@ def _scoring(
     due = both.filter(is_due(marks, SCORE_STEP)).select("id", quality_score="score")
     has_gone = both["is_stored"].count() < len(stored)
     gone = stored.join(facts, on="id", how="anti") if has_gone else stored.clear()
-    return _Scoring(len(facts), due, gone["id"], _learning_mark(reading) != learning)
+    mark = reading.by_ids("metadata", [LEARNING], ["number"])["number"].to_list()
+    return _Scoring(len(facts), due, gone["id"], [bool(number) for number in mark] != [learning])
 
 
 def _put_back(reading: Reading) -> pl.DataFrame:
@@ -251,11 +248,6 @@ def _put_back(reading: Reading) -> pl.DataFrame:
 
 def _with_put_back(facts: pl.DataFrame, put_back: pl.DataFrame) -> pl.DataFrame:
     return facts.join(put_back, on="id", how="left", maintain_order="left") if len(put_back) else facts
-
-
-def _learning_mark(reading: Reading) -> bool | None:
-    marks = reading.by_ids("metadata", [LEARNING], ["number"])["number"]
-    return bool(marks[0]) if len(marks) else None
 
 
 def _write_scores(tx: Transaction, scoring: _Scoring, run: Run, learning: bool) -> None:

@@ -95,7 +95,10 @@ class _Striking:
         self._gone["conversation_state"] |= self._memories(struck["messages"])
         struck["conversation_state"] = _without(struck["conversation_state"], self._gone["conversation_state"])
         texts = {table: self._texts(table, rows) for table, rows in struck.items()}
-        struck["entities"] = _rehashed(struck["entities"], texts["entities"])
+        new = texts["entities"]["text"]  # which the new vectors stand for
+        hashes = texts["entities"].select("id", fresh=pl.Series([digest(text) for text in new], dtype=pl.String))
+        both = struck["entities"].join(hashes, on="id", how="left", maintain_order="left")
+        struck["entities"] = both.with_columns(embed_text_hash=pl.coalesce("fresh", "embed_text_hash")).drop("fresh")
         if len(texts["refusals"]):  # what is struck teaches nothing any more
             is_struck = pl.col("id").is_in(texts["refusals"]["id"].implode())
             teaches = pl.when(~is_struck).then("teaches").otherwise(False).alias("teaches")
@@ -265,10 +268,3 @@ def _among(rows: pl.DataFrame, ids: set[str]) -> pl.DataFrame:
 def _grouped(rows: pl.DataFrame) -> dict[str, list[str]]:
     key, quote = rows.columns
     return dict(rows.group_by(key, maintain_order=True).agg(quote).iter_rows())
-
-
-def _rehashed(entities: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
-    """Entities with the hash of the text that their new vector stands for."""
-    hashes = texts.select("id", fresh=pl.Series([digest(text) for text in texts["text"]], dtype=pl.String))
-    both = entities.join(hashes, on="id", how="left", maintain_order="left")
-    return both.with_columns(embed_text_hash=pl.coalesce("fresh", "embed_text_hash")).drop("fresh")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -191,7 +190,9 @@ def _stated(run: Run, reading: Reading, call: _Observed) -> _ObservationPlan:
     """The texts that are new, as candidates."""
     target = find_target(reading, call.name, call.entity_type, run.now, call.settings.resolve, create=call.create)
     owner = [] if target.is_new else [target.id]
-    known = reading.by_ids("facts", owner, _COMPARED, key="owner_entity_id", where=_comparable(run.now))
+    # live, or a candidate of a run that was killed or that waits for review; only of the scope that is compared
+    where = f"({live_sql(run.now)} OR status = 'candidate') AND {_KINDS} AND scope = {quoted(SCOPE)}"
+    known = reading.by_ids("facts", owner, _COMPARED, key="owner_entity_id", where=where)
     by_status = sorted(frames.rows_of(known, "status", "id", "statement"), key=lambda row: (row[0] == "active", row[1]))
     by_text = {statement: id_ for _, id_, statement in by_status}
     screened = screen(call.texts, by_text)
@@ -200,11 +201,6 @@ def _stated(run: Run, reading: Reading, call: _Observed) -> _ObservationPlan:
     texts = {*screened["content"]}
     is_waiting = any(status == "candidate" and statement in texts for status, _, statement in by_status)
     return _ObservationPlan(target, screened, known, by_text, stated, is_waiting)
-
-
-def _comparable(now: datetime) -> str:
-    """Live, or a candidate of a run that was killed or that waits for review; only of the scope that is compared."""
-    return f"({live_sql(now)} OR status = 'candidate') AND {_KINDS} AND scope = {quoted(SCOPE)}"
 
 
 def _alike(known: pl.DataFrame, new: pl.DataFrame, dims: int, settings: IngestSettings) -> pl.DataFrame:

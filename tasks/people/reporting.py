@@ -152,20 +152,14 @@ def _box(number: int, each: ProposalQuestion) -> tuple[type[BaseModel], Any]:
 
 
 def _description(questions: Sequence[ProposalQuestion]) -> str:
-    """The page above the form, in Markdown."""
-    lines = [
-        f"{len(questions)} waiting. Nothing is changed unless you say so, and `slowwave undo RUN` takes it back.\n"
-    ]
-    for number, each in enumerate(questions, 1):
-        lines += markdown_of(number, each)
+    """The page above the form, in Markdown; stored text shows as text only."""
+    safe = "Nothing is changed unless you say so, and `slowwave undo RUN` takes it back."
+    lines = [f"{len(questions)} waiting. {safe}\n"]
+    for number, each in enumerate(questions, 1):  # title, risks and reason, what would change
+        lead, *diff = each.lines or ("",)
+        lines += [f"#### {number}. {plain_text(each.title)}", "", plain_text(lead), ""]
+        lines += [*(f"- {plain_text(line)}" for line in diff), ""]
     return "\n".join(lines)
-
-
-def markdown_of(number: int, each: ProposalQuestion) -> list[str]:
-    """A proposal as Markdown: title, risks and reason, what would change; stored text shows as text only."""
-    lead, *diff = each.lines or ("",)
-    lines = [f"#### {number}. {plain_text(each.title)}", "", plain_text(lead), ""]
-    return [*lines, *(f"- {plain_text(line)}" for line in diff), ""]
 
 
 def verdicts_in(questions: Sequence[ProposalQuestion], given: Mapping[str, Any]) -> dict[str, Choice]:

@@ -110,7 +110,9 @@ def _apply(tx: Transaction, run: Run, chosen: Sequence[Proposal], person: Person
         fresh = [each for each in part if each.id not in stale]
         write_changes(tx, [(one, _signed(each.id, person)) for each in fresh for one in each.changes], run.now)
         states |= {each.id: ("applied", "") for each in fresh}
-    _open_again(tx, [each for each in chosen if states[each.id][0] == "stale"])
+    stale_batches = _batches_of(tx, [each for each in chosen if states[each.id][0] == "stale"])
+    patches = tx.by_ids("patch_batches", stale_batches)  # are open again, so that `_propose_again` finds them
+    tx.upsert("patch_batches", patches.with_columns(state=pl.lit("open")))
     return states
 
 
@@ -177,12 +179,6 @@ def _decision_rows(run: Run, chosen: Sequence[Proposal], person: Person, note: s
         for each in chosen
     ]
     return decision_frame(rows)
-
-
-def _open_again(tx: Transaction, stale: Sequence[Proposal]) -> None:
-    """Open stale patches again, so that `_propose_again` finds them."""
-    rows = tx.by_ids("patch_batches", _batches_of(tx, stale))
-    tx.upsert("patch_batches", rows.with_columns(state=pl.lit("open")))
 
 
 def _batches_of(reading: Reading, proposals: Sequence[Proposal]) -> pl.Series:

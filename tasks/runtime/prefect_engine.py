@@ -18,7 +18,7 @@ from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed
 
-from slowwave.common.errors import NoStoreYet, NothingYet, SlowwaveError, UnknownName
+from slowwave.common.errors import NoStoreYet, NothingYet, UnknownName
 from slowwave.common.text import digest
 from storage.connection import address_of
 
@@ -56,7 +56,8 @@ def as_deployed(body: Body, takes_turns: bool) -> Body:
             async with turn(*_place(body, args, kwargs)) if takes_turns else nullcontext():
                 return await body(*args, **kwargs)
         except (NothingYet, UnknownName) as error:
-            if not is_deployed() or not _is_yet_to_come(error):
+            may_come = isinstance(error, NothingYet) or (error.kind == "namespace" and not error.near)
+            if not is_deployed() or not may_come:
                 raise
             return Completed(name=NOTHING, message=f"{getattr(error, 'brief', NoStoreYet.brief)}: {error}")
 
@@ -64,12 +65,6 @@ def as_deployed(body: Body, takes_turns: bool) -> Body:
     run.__annotations__ = get_type_hints(body, include_extras=True)
     run.__dict__["__signature__"] = inspect.signature(body, eval_str=True)
     return run
-
-
-def _is_yet_to_come(error: SlowwaveError) -> bool:
-    return isinstance(error, NothingYet) or (
-        isinstance(error, UnknownName) and error.kind == "namespace" and not error.near
-    )
 
 
 def _place(body: Body, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]:
@@ -88,7 +83,12 @@ async def turn(store: str, namespace: str) -> AsyncIterator[None]:
     if name in _turns.get():
         yield
         return
-    await _make_turn(name)
+    async with get_client() as client:
+        try:
+            await client.read_global_concurrency_limit_by_name(name)
+        except ObjectNotFound:
+            with suppress(ObjectAlreadyExists):  # another run was faster
+                await client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=name, limit=1))
     async with concurrency(name, lease_duration=TURN_LEASE_S):
         token = _turns.set(_turns.get() | {name})
         try:
@@ -100,16 +100,6 @@ async def turn(store: str, namespace: str) -> AsyncIterator[None]:
 def turn_name(store: str, namespace: str) -> str:
     """The global concurrency limit that runs of this namespace of this store take turns by."""
     return f"slowwave-maintenance-{namespace}-{digest(address_of(store), size=4)}"
-
-
-async def _make_turn(name: str) -> None:
-
-    async with get_client() as client:
-        try:
-            await client.read_global_concurrency_limit_by_name(name)
-        except ObjectNotFound:
-            with suppress(ObjectAlreadyExists):  # another run was faster
-                await client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=name, limit=1))
 
 
 P = ParamSpec("P")

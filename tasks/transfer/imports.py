@@ -100,7 +100,10 @@ def import_export(
     with recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects) as run:
         is_known = _is_known(run, file)
         adopted = adopt(content, file.modified_at)
-        total.update(_read_counts(content, redacted))
+        total[RunCount.ITEMS_READ] += len(content.claims)
+        total[RunCount.ENTITIES_READ] += content.entities["name"].n_unique()
+        total[RunCount.ITEMS_LEFT_OUT] += len(content.skipped)
+        total[RunCount.TEXTS_WITH_SECRETS] += redacted
         if not is_known:
             for part in _parts(file, adopted, settings.extract.batch_messages):
                 total.update(_store_and_apply(run, part, settings, require_approval, dry_run))
@@ -109,17 +112,6 @@ def import_export(
             total[RunCount.CHANGES_PROPOSED] = len(titles_of(run))
     counts = tally.summary()["counts"]
     return Imported(run.id, file.uri, content.format, is_known, counts, content.skipped[:LISTED])
-
-
-def _read_counts(content: Foreign, redacted: int) -> Counter[RunCount]:
-    return Counter(
-        {
-            RunCount.ITEMS_READ: len(content.claims),
-            RunCount.ENTITIES_READ: content.entities["name"].n_unique(),
-            RunCount.ITEMS_LEFT_OUT: len(content.skipped),
-            RunCount.TEXTS_WITH_SECRETS: redacted,
-        }
-    )
 
 
 def _is_known(run: Run, file: ForeignFile) -> bool:
