@@ -193,14 +193,8 @@ def _nearest_heads(reading: Reading, new: pl.DataFrame) -> pl.DataFrame:
 def _same_files(reading: Reading, new: pl.DataFrame, where: str) -> pl.DataFrame:
     """Pairs of documents that were read under one name, however many others are nearer."""
     documents = new.select("id", "conversation_id", "vector")
-    others = reading.by_ids(
-        "artifacts",
-        documents["conversation_id"],
-        ["id", "conversation_id"],
-        key="conversation_id",
-        where=where,
-        with_vector=True,
-    ).filter(pl.col("vector").is_not_null())
+    names, columns = documents["conversation_id"], ["id", "conversation_id", "vector"]
+    others = reading.by_ids("artifacts", names, columns, key="conversation_id", where=where).drop_nulls("vector")
     pairs = documents.join(others, on="conversation_id", suffix="_b").filter(pl.col("id") != pl.col("id_b"))
     return pairs.select("id", head_id="id_b", cosine=cosines_of(pairs["vector"], pairs["vector_b"], reading.dims))
 

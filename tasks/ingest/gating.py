@@ -175,7 +175,11 @@ def learn_noise(tx: Transaction, embedder: str, settings: NoiseSettings) -> None
     if not is_relearning_due(count, learned_at, settings):
         return
     _, noise = _prototypes(embedder, settings)
-    learned = plan_prototypes(_ring(tx, settings), noise, settings)
+    timed = tx.frame("refusals", "teaches", ["id", "created_at"]).sort("created_at", maintain_order=True)
+    newest = timed.tail(settings.rejection_capacity).select("id").reverse()  # the others teach no more
+    taught = tx.by_ids("refusals", newest["id"], ["id", "excerpt", "gate", "vector"])
+    ring = newest.join(taught, on="id", maintain_order="left").rename({"excerpt": "text"})
+    learned = plan_prototypes(ring, noise, settings)
     ids = [row_id("np", text) for text in learned.texts]
     rows = pl.DataFrame(
         {"id": ids, "text": learned.texts, "teaching_count": count, "vector": learned.vectors},
@@ -184,11 +188,3 @@ def learn_noise(tx: Transaction, embedder: str, settings: NoiseSettings) -> None
     tx.upsert("scorer_state", rows)
     tx.delete("scorer_state", list({*tx.frame("scorer_state", columns=["id"])["id"]} - {*ids}))
     tx.upsert("metadata", pl.DataFrame({"id": [LEARNED_AT], "number": [float(count)]}))
-
-
-def _ring(tx: Transaction, settings: NoiseSettings) -> pl.DataFrame:
-    """The newest refusals that teach, newest first; the others stay to be looked at, and teach no more."""
-    timed = tx.frame("refusals", "teaches", ["id", "created_at"]).sort("created_at", maintain_order=True)
-    newest = timed.tail(settings.rejection_capacity).select("id").reverse()
-    rows = tx.by_ids("refusals", newest["id"], ["id", "excerpt", "gate", "vector"])
-    return newest.join(rows, on="id", maintain_order="left").rename({"excerpt": "text"})

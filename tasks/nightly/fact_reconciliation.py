@@ -506,11 +506,7 @@ def written_part(run: Run, plan: ReconciliationPlan) -> ReconciliationPlan:
     def there(name: str, rows: pl.DataFrame) -> pl.DataFrame:
         return rows.filter(pl.col("id").is_in(snapshot.by_ids(name, rows["id"], ["id"])["id"].implode()))
 
-    return replace(
-        plan,
-        lineage=there("lineage", plan.lineage),
-        decisions=there("decisions", plan.decisions),
-    )
+    return replace(plan, lineage=there("lineage", plan.lineage), decisions=there("decisions", plan.decisions))
 
 
 def counted(plan: ReconciliationPlan, comparison: Comparison, answers: PairAnswers, would_ask: int = 0) -> TaskResult:

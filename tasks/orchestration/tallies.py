@@ -104,9 +104,8 @@ class Tally(Counts):
         }
 
     def _waiting(self) -> list[str]:
-        count = sum(
-            number for what, number in self.counts.items() if what.rpartition(": ")[2] == RunCount.CHANGES_PROPOSED
-        )
+        proposed = RunCount.CHANGES_PROPOSED
+        count = sum(number for what, number in self.counts.items() if what.rpartition(": ")[2] == proposed)
         return [f"{count} changes wait for a person: `slowwave review list`."] if count else []
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:

@@ -184,7 +184,12 @@ def forget(run: Run, subject: Subject) -> Report:
         report.versions = sum(max(0, count - left[name]) for name, count in versions.items() if name != LEDGER)
         if report.plan.owners:
             refresh_profiles(run, pl.Series(report.plan.owners))
-        _prove(store, subject.names, report, files)
+        rows, now = read_rows_naming(store, subject.names), files_of(store)
+        report.files_dropped = len(files - now)
+        report.words = tuple(sorted(rows.words))
+        cells = tuple(f"{name}: {count} texts" for name, count in sorted(rows.cells.items()))
+        words = tuple(f"{name}: {count} with words of a name" for name, count in sorted(rows.general.items()))
+        report.left = (*cells, *words, *(f"{file} is from before" for file in files_left(files, now)))
         tally.counts.update(report.counts)
         tally.state = report.state
     return report
@@ -258,12 +263,3 @@ def _purge_again(store: Store, plan: ErasurePlan, names: NameMatcher) -> None:
         worded = rows.filter(erasure.with_words_of(rows, names))["id"]
         if gone := {*erasure.naming(rows, names)["id"], *worded, *about["id"], *retold}:
             purge_log(store, name, gone)
-
-
-def _prove(store: Store, names: NameMatcher, report: Report, files: frozenset[str]) -> None:
-    rows, now = read_rows_naming(store, names), files_of(store)
-    report.files_dropped = len(files - now)
-    report.words = tuple(sorted(rows.words))
-    cells = tuple(f"{name}: {count} texts" for name, count in sorted(rows.cells.items()))
-    words = tuple(f"{name}: {count} with words of a name" for name, count in sorted(rows.general.items()))
-    report.left = (*cells, *words, *(f"{file} is from before" for file in files_left(files, now)))
