@@ -46,7 +46,8 @@ class ProposingStore(Store):
     first: ClassVar[dict[str, Callable[[Transaction], None]]] = {}  # none: the beginning of a run does not wait
 
     def __init__(self, store: Store, what: Proposing) -> None:
-        vars(self).update(vars(store), _what=what)
+        vars(self).update(vars(store))
+        self._what = what
 
     def _transaction(self, lease: Lease, run_id: str, now: datetime) -> Transaction:
         return Drafting(self._what, self.db, self._row, lease, run_id, now, self.clock, self._written)

@@ -339,49 +339,50 @@ async def read_step(
         if returned is not None:
             size = await table.count_rows()
             written = await _written_since(table, before, columns, size, max(size - len(known), 0), most, is_in_order)
-            maybe = sorted(returned - {*written["id"]})
+            maybe = sorted(returned.difference(written["id"].to_pylist()))
             back = [await _rows(table, where, columns) for where in id_filters(maybe)]
-            written = pl.concat([written, *back])
-            gone = frozenset(known.values("id", known.places("id", maybe))) - {*written["id"]}
-            new = len(written) - len(known.places("id", written["id"]))
-            if size == len(known) - len(gone) + new:
+            written = pa.concat_tables([written, *back])
+            ids = written["id"].to_pylist()
+            gone = frozenset(known.values("id", known.places("id", maybe))).difference(ids)
+            if size == len(known) - len(gone) + len(written) - len(known.places("id", ids)):
                 return _step(before, after, written, gone, most)
-        marks = [await _rows(each, None, ["id", MARK]) for each in (await tables.open(name, before), table)]
+        both = [await _rows(each, None, ["id", MARK]) for each in (await tables.open(name, before), table)]
+        marks = [pl.DataFrame(pl.from_arrow(each)) for each in both]
         changed = marks[1].join(marks[0], on=["id", MARK], how="anti")["id"]
-        ids = known.column("id")
-        gone = frozenset(ids.filter(~ids.is_in(marks[1]["id"].implode())))
+        gone = frozenset(known.column("id")) - {*marks[1]["id"]}
         if len(changed) + len(gone) > most:
             return None
         parts = [await _rows(table, where, columns) for where in id_filters(changed.to_list())]
     except (ValueError, RuntimeError, OSError):
         return None
-    written = pl.concat(parts) if parts else await _rows(table, "false", columns)
+    written = pa.concat_tables(parts) if parts else await _rows(table, "false", columns)
     return _step(before, after, written, gone, most)
 
 
 async def _written_since(
     table: AsyncTable, before: int, columns: Sequence[str], size: int, more: int, most: int, is_in_order: bool
-) -> pl.DataFrame:
+) -> pa.Table:
     """The rows with newer marks: from the end of the table, which has some `more`, until one is older."""
     count = more + 2
     while is_in_order and count <= most:
         query = table.query().offset(max(size - count, 0)).limit(count).select([*columns, MARK])
-        rows = pl.DataFrame(pl.from_arrow(await query.to_arrow()))
-        if count >= size or rows[MARK][0] <= before:
-            return rows.filter(pl.col(MARK) > before).drop(MARK)
+        rows = await query.to_arrow()
+        marks = rows[MARK].to_numpy()
+        if count >= size or marks[0] <= before:
+            return rows.filter(pa.array(marks > before)).drop_columns([MARK])
         count *= 4
     return await _rows(table, f"{MARK} > {before}", columns)
 
 
-async def _rows(table: AsyncTable, where: str | None, columns: Sequence[str]) -> pl.DataFrame:
+async def _rows(table: AsyncTable, where: str | None, columns: Sequence[str]) -> pa.Table:
     query = table.query().select(list(columns))
-    return pl.DataFrame(pl.from_arrow(await (query.where(where) if where else query).to_arrow()))
+    return await (query.where(where) if where else query).to_arrow()
 
 
-def _step(before: int, after: int, written: pl.DataFrame, gone: frozenset[str], most: int) -> RowStep | None:
+def _step(before: int, after: int, written: pa.Table, gone: frozenset[str], most: int) -> RowStep | None:
     if len(written) + len(gone) > most:
         return None
-    changes: tuple[Change, ...] = (written.to_arrow(),) if len(written) else ()
+    changes: tuple[Change, ...] = (written,) if len(written) else ()
     return RowStep(before, after, (*changes, gone) if gone else changes)
 
 
