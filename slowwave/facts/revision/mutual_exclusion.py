@@ -54,11 +54,6 @@ def names_one(statement: str, names: frozenset[str]) -> bool:
     return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", lower) for name in found)
 
 
-def is_dated(relation: str) -> bool:
-    """Whether the object of a relation is the day of an event."""
-    return bool(re.search(DATED, relation))
-
-
 def is_lasting(relation: str) -> bool:
     """Whether a relation never changes in life, so one of two different objects is a mistake."""
     return bool(_LASTING.search(relation))
@@ -184,7 +179,7 @@ class MutualExclusion:
         earlier = loser if later is winner else winner
         if is_lasting(later["predicate"]):
             return _LIFELONG
-        if is_dated(later["predicate"]):
+        if re.search(DATED, later["predicate"]):
             return _NEXT
         return _PART if self._are_places(later, earlier) and not self._has_beginning(later, earlier) else ""
 
