@@ -181,7 +181,9 @@ class MutualExclusion:
             return _LIFELONG
         if re.search(DATED, later["predicate"]):
             return _NEXT
-        return _PART if self._are_places(later, earlier) and not self._has_beginning(later, earlier) else ""
+        are_places = self._read(later)[1].type == self._read(earlier)[1].type == "place"
+        may_be_part = are_places or domain_of(later["predicate"]) == "home"
+        return _PART if may_be_part and not self._has_beginning(later, earlier) else ""
 
     def _is_own(self, fact: Fact, until: datetime) -> bool:
         """Whether the subject of the fact said it, until that time."""
@@ -197,10 +199,6 @@ class MutualExclusion:
         """Whether the later fact says when it began, and that is later."""
         times = self._sources.times.get(later["id"], frozenset()) | {later["said_at"]}
         return later["valid_from"] not in times and later["valid_from"] > earlier["valid_from"]
-
-    def _are_places(self, a: Fact, b: Fact) -> bool:
-        """Whether the objects are places: one may be a part of the other."""
-        return self._read(a)[1].type == self._read(b)[1].type == "place" or domain_of(a["predicate"]) == "home"
 
     def _exclude(self, new: Fact, known: Fact) -> bool:
         """Whether the two cannot both hold: about the same time, from different messages, and no denial."""
