@@ -110,7 +110,10 @@ class Budget:
     async def reserve_many(self, estimates: Sequence[Usage]) -> tuple[Reservation | None, int]:
         """Reserve the expected cost of the first of these calls, as many as fit; and their number."""
         while not self.is_reached:
-            await self._look_at_others()
+            if self.others is not None and self.day.is_set:
+                day = self.today()
+                spent = await self.others(day)
+                self._day, self._spent_by_others = day, spent
             reservation, count = self._fitting(estimates)
             if count:
                 self._in_flight.append(reservation)
@@ -145,13 +148,6 @@ class Budget:
         return BudgetReached(
             self.stopped_by, "What is done is kept; run again, with a higher budget if need be, to do the rest."
         )
-
-    async def _look_at_others(self) -> None:
-        if self.others is None or not self.day.is_set:
-            return
-        day = self.today()
-        spent = await self.others(day)
-        self._day, self._spent_by_others = day, spent
 
     def _fitting(self, estimates: Sequence[Usage]) -> tuple[Reservation, int]:
         expected = Usage()

@@ -157,7 +157,10 @@ class Language:
 
         choice = self._choices[role]
         if choice in self._free:
-            await _ask_free(self._free[choice], prompts, response_model, finish)
+            for index, prompt in enumerate(prompts):
+                finish(index, _validated(self._free[choice], prompt, response_model))
+                if index % YIELD_EVERY == YIELD_EVERY - 1:
+                    await asyncio.sleep(0)
         else:
             request_batch = RequestBatch(self._paid[choice], self.budget, self._books, role, response_model, finish)
             await self._ask_paid(request_batch, await request_batch.open(prompts))
@@ -229,15 +232,6 @@ class Language:
 
 def _free(choice: Choice) -> Free:
     return answer_by_rule if choice.provider == "quotes" else RecordedAnswers.read(Path(choice.model)).answer
-
-
-async def _ask_free(
-    answer: Free, prompts: Sequence[Prompt], response_model: type[T], finish: Callable[[int, ModelAnswer[T]], None]
-) -> None:
-    for index, prompt in enumerate(prompts):
-        finish(index, _validated(answer, prompt, response_model))
-        if index % YIELD_EVERY == YIELD_EVERY - 1:
-            await asyncio.sleep(0)
 
 
 def _validated(answer: Free, prompt: Prompt, response_model: type[T]) -> ModelAnswer[T]:

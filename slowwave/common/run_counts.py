@@ -217,18 +217,12 @@ def _place(parts: tuple[str, str]) -> tuple[int, int]:
 
 def effects(counts: Mapping[str, int]) -> list[str]:
     """The changes, each in a few words, knowledge first; for a nightly run all phases together."""
-    total = _without_phases(counts)
+    total: Counter[str] = Counter()
+    for what, number in counts.items():
+        total[_parts(what)[1]] += number
     by_phrase: Counter[str] = Counter()
     for what, words in _WORDS.items():
         by_phrase[words] += total[what]
     known = [words.format(f"{number:,}") for words, number in by_phrase.items() if number]
     others = shown_counts({what: number for what, number in total.items() if what in _IN_SHORT})
     return known + [f"{number:,} {label}" for label, number in others.items()]
-
-
-def _without_phases(counts: Mapping[str, int]) -> Counter[str]:
-    """The counts of a night by what was counted, those of its phases added up."""
-    total: Counter[str] = Counter()
-    for what, number in counts.items():
-        total[_parts(what)[1]] += number
-    return total

@@ -24,7 +24,7 @@ def span(name: str, attributes: Mapping[str, Value] | None = None) -> Iterator[N
     """Measures the time inside; the yielded function adds attributes. Of an error only the kind is kept."""
     trace = _tracing()
     if trace is None:
-        yield _ignored
+        yield lambda _: None  # nobody listens
         return
     opened = trace.get_tracer(SCOPE).start_as_current_span(
         name, attributes=attributes, record_exception=False, set_status_on_exception=False
@@ -62,7 +62,3 @@ def _tracing() -> Any:
     """The module of OpenTelemetry, if this process has it, with all that it is made of."""
     found = sys.modules.get("opentelemetry.trace")
     return found if hasattr(found, "get_tracer") else None
-
-
-def _ignored(_: Mapping[str, Value]) -> None:
-    """Nobody listens."""

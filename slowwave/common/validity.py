@@ -7,6 +7,7 @@ A condition is the SQL text of a store's filter, and by `of_rows` the same of a 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -243,7 +244,10 @@ def as_known(rows: pl.DataFrame, t: datetime, ends: pl.DataFrame | None = None) 
     judged = known.join(starts, on="replaced_by", how="left", maintain_order="left")
     judged = judged.join(_changed_first(ends, t), on="id", how="left", maintain_order="left")
     is_later = (pl.col("expired_at") > t).fill_null(False)
-    is_unknown = is_later & _came_with_retirement() & ~pl.col("had_end").fill_null(False)
+    is_known_before = (pl.col("valid_to") < pl.col("replaced_from")).fill_null(False)
+    is_redundant = pl.col("status_reason").str.contains(_REDUNDANT).fill_null(False)
+    came_with_retirement = pl.col("status").is_in(["superseded", "retracted"]) & ~is_known_before & ~is_redundant
+    is_unknown = is_later & came_with_retirement & ~pl.col("had_end").fill_null(False)
     is_unknown &= pl.col("end_known_at").is_null() | (pl.col("end_known_at") > pl.col("expired_at"))
     end = pl.when(pl.col("end_known_at").is_null()).then("valid_to").otherwise("end_before")
     return judged.with_columns(
@@ -266,13 +270,6 @@ def _changed_first(ends: pl.DataFrame | None, t: datetime) -> pl.DataFrame:
     return first.unique("id", keep="first", maintain_order=True).join(by_then, on="id", how="full", coalesce=True)
 
 
-def _came_with_retirement() -> pl.Expr:
-    """Whether the end of a retired fact was set by its retirement, as far as its columns tell."""
-    is_known_before = (pl.col("valid_to") < pl.col("replaced_from")).fill_null(False)
-    is_redundant = pl.col("status_reason").str.contains(_REDUNDANT).fill_null(False)
-    return pl.col("status").is_in(["superseded", "retracted"]) & ~is_known_before & ~is_redundant
-
-
 # Chains of supersession in order, without endless circles (S2-55, T35).
 
 
@@ -291,15 +288,15 @@ def oldest_first(start: str, steps: Iterable[tuple[str, str]]) -> Order:
     At most MAX_CHAIN: the nearest to `start` (ties by id). In a circle the order goes on at the smallest id that is
     left.
     """
-    forward: dict[str, set[str]] = {start: set()}
-    back: dict[str, set[str]] = {start: set()}
+    forward: dict[str, set[str]] = defaultdict(set)
+    back: dict[str, set[str]] = defaultdict(set)
     for old, new in steps:
-        for name in (old, new):
-            forward.setdefault(name, set())
-            back.setdefault(name, set())
         forward[old].add(new)
         back[new].add(old)
-    near = _nearest(start, forward, back)
+    near, ring = [start], [start]
+    while ring:
+        ring = sorted({other for name in ring for other in forward[name] | back[name]}.difference(near))
+        near += ring
     kept = set(near[:MAX_CHAIN])
     ordered: list[str] = []
     has_circle = False
@@ -308,15 +305,6 @@ def oldest_first(start: str, steps: Iterable[tuple[str, str]]) -> Order:
         has_circle |= not ready
         ordered += ready or [min(left)]
     return Order(ordered, has_circle, len(near) > MAX_CHAIN)
-
-
-def _nearest(start: str, forward: dict[str, set[str]], back: dict[str, set[str]]) -> list[str]:
-    """All connected facts, by distance, then id."""
-    near, ring = [start], [start]
-    while ring:
-        ring = sorted({other for name in ring for other in forward[name] | back[name]}.difference(near))
-        near += ring
-    return near
 
 
 # Entrenchment: who stands behind a fact, weakest first, and which facts nothing automatic may retire (S1-22).

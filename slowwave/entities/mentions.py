@@ -74,7 +74,10 @@ def mentions_in(raw: pl.DataFrame, *, type_strict: bool = False) -> Mentions:
     named = [stored for row in judged if (stored := _stored(row, *forms[row["name"] or ""])) is not None]
     long_enough = [row for row in named if len(row["canonical_name"].encode()) >= MIN_NAME_BYTES]
     if not type_strict:
-        types = _most_frequent_types(long_enough)
+        votes: dict[str, Counter[str]] = {}
+        for row in long_enough:
+            votes.setdefault(row["canonical_name"], Counter())[row["entity_type"]] += 1
+        types = {name: max(kinds, key=lambda kind: (kind != "concept", kinds[kind])) for name, kinds in votes.items()}
         for row in long_enough:
             row["entity_type"] = types[row["canonical_name"]]
     by_name: dict[tuple[str, str], list[Row]] = {}
@@ -113,13 +116,6 @@ def _stored(row: Row, canonical_name: str, clean_name: str) -> Row | None:
     if name is None or shown is None:
         return None
     return {**stored, "canonical_name": name, "clean_name": shown, "name": shown, "kin": known_as}
-
-
-def _most_frequent_types(named: Sequence[Row]) -> dict[str, str]:
-    votes: dict[str, Counter[str]] = {}
-    for row in named:
-        votes.setdefault(row["canonical_name"], Counter())[row["entity_type"]] += 1
-    return {name: max(kinds, key=lambda kind: (kind != "concept", kinds[kind])) for name, kinds in votes.items()}
 
 
 def _mention(canonical_name: str, entity_type: str, rows: Sequence[Row]) -> Row:

@@ -190,16 +190,12 @@ class _Plan:
         if not self._is_open(row) or row["entity_type"] != "person":
             return
         name, own = str(row["name"]), self._meaning(row)
-        short = [each for each in self._near(row) if each in self._stored and self._is_short(each, name)]
+        called = {each: self._called(each) for each in self._near(row) if each in self._stored}
+        short = [each for each, names in called.items() if names and all(short_form(one, name) for one in names)]
         if len(short) != 1:
             return
-        if set[str]().union(*(self._whole_people(each) for each in self._called(short[0]))) == {own}:
+        if set[str]().union(*(self._whole_people(each) for each in called[short[0]])) == {own}:
             self._join(row, short[0], "full_name")
-
-    def _is_short(self, entity: str, name: str) -> bool:
-        """Whether all names of an entity are short forms of this one."""
-        called = self._called(entity)
-        return bool(called) and all(short_form(each, name) for each in called)
 
     def _called(self, entity: str) -> list[str]:
         return sorted(each for each in self.names[entity] if read_kin(each) is None)

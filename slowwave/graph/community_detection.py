@@ -252,22 +252,17 @@ def plan_joining(new: pl.Series, relations: pl.DataFrame, stored: pl.DataFrame, 
     parallel ones count each. Only members of the last refresh are voted for: nobody follows those who joined, before
     the next refresh has looked at them. A community that grew loses its fingerprint, so that its summary is due then.
     """
-    members = _votes(waiting(new, stored), relations, stored)
+    ends = [("subject_id", "object_id"), ("object_id", "subject_id")]
+    steps = pl.concat([relations.select(id=near, end=far) for near, far in ends])
+    from_new = steps.filter(pl.col("id").is_in(waiting(new, stored).implode()))
+    original = places_of(stored, from_new["end"].unique()).filter("is_original").select("community_id", end="id")
+    counts = from_new.join(original, on="end").group_by("id", "community_id").len()
+    won = counts.sort("id", "len", "community_id", descending=[False, True, False]).unique("id", keep="first")
+    members = won.select("id", "community_id").sort("id")
     joined = members.group_by(id="community_id").agg(joined=pl.col("id").sort()).sort("id")
     both = stored.select("id", "name", "joined_ids").join(joined, on="id", maintain_order="right")
     grown = both.with_columns(joined_ids=pl.concat_list(pl.col("joined_ids").fill_null([]), "joined"))
     return JoinPlan(members, grown.select("id", "joined_ids"), _decisions(grown, now))
-
-
-def _votes(new: pl.Series, relations: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
-    """(id, community_id) of those who are related to a member, in order of their ids."""
-    ends = [("subject_id", "object_id"), ("object_id", "subject_id")]
-    steps = pl.concat([relations.select(id=near, end=far) for near, far in ends])
-    from_new = steps.filter(pl.col("id").is_in(new.implode()))
-    original = places_of(stored, from_new["end"].unique()).filter("is_original").select("community_id", end="id")
-    counts = from_new.join(original, on="end").group_by("id", "community_id").len()
-    won = counts.sort("id", "len", "community_id", descending=[False, True, False]).unique("id", keep="first")
-    return won.select("id", "community_id").sort("id")
 
 
 def _decisions(grown: pl.DataFrame, now: datetime) -> pl.DataFrame:

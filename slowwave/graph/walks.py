@@ -109,11 +109,13 @@ def breadth_first(
     graph = walk_graph.graph
     nodes, edges = _Best(len(graph)), _Best(len(graph.edges))
     ring, worst = nodes.offer(seeds.nodes, seeds.scores, 0), 0.0
+    boost = MOST_BOOSTED if settings.temporal_decay_rate else 1.0
     for hop in range(settings.max_hops):
         if is_over():
             return Walk()
         ring = distinct(ring, len(graph))
-        ring = ring[_at_most(nodes.value[ring] / (1 + hop), settings) >= worst]
+        # The most that a relation can score at this match and hop.
+        ring = ring[nodes.value[ring] / (1 + hop) * max(TYPE_WEIGHTS.values()) * boost >= worst]
         steps = walk_graph.steps(ring, settings.edge_types)
         match = nodes.value[steps.start]
         facts = np.count_nonzero(steps.edge < len(graph.edges))  # they come before links
@@ -124,13 +126,6 @@ def breadth_first(
             found = _best_met(graph, edges, settings, now, limit)
             worst = found.scores[-1] if len(found.scores) == limit else 0.0
     return Walk() if is_over() else _best_met(graph, edges, settings, now, limit)
-
-
-def _at_most(match: Numbers, settings: WalkSettings) -> Numbers:
-    """The most that a relation can score at this match and hop, so that a walk can stop early."""
-    boost = MOST_BOOSTED if settings.temporal_decay_rate else 1.0
-    most: Numbers = match * max(TYPE_WEIGHTS.values()) * boost
-    return most
 
 
 def _best_met(graph: Graph, edges: _Best, settings: WalkSettings, now: datetime, limit: int) -> Walk:

@@ -200,7 +200,9 @@ def plan_cap(entities: pl.DataFrame, facts: pl.DataFrame, most: int) -> CapPlan:
     if most == 0 or excess <= 0:
         return CapPlan(active.clear().with_columns(degree=pl.lit(0, dtype=pl.Int64)), nothing, len(active))
     free = active.filter(~pl.col("id").is_in(_kept(entities, facts).implode()))
-    ranked = free.join(_degrees(facts), on="id", how="left", maintain_order="left")
+    related = _ends(facts.filter(pl.col("kind") == "relation", pl.col("status") == "active"), ENDS[:2])
+    degrees = related.group_by(id="entity_id").agg(degree=pl.len().cast(pl.Int64))
+    ranked = free.join(degrees, on="id", how="left", maintain_order="left")
     ranked = ranked.with_columns(pl.col("degree").fill_null(0)).sort("degree", "seen_at", "id", nulls_last=False)
     gone = ranked.head(excess)
     named = _ends(facts.filter(pl.col("kind").is_null() | ~pl.col("kind").is_in(KEPT_KINDS)), ENDS)
@@ -220,12 +222,6 @@ def _kept(entities: pl.DataFrame, facts: pl.DataFrame) -> pl.Series:
         touches(pinned) & (pl.col("kind").is_null() | (pl.col("kind") != "similarity")),
     ]
     return pl.concat([pinned, _ends(facts.filter(pl.any_horizontal(*is_lasting)), ENDS)["entity_id"]]).unique()
-
-
-def _degrees(facts: pl.DataFrame) -> pl.DataFrame:
-    """(id, degree): in how many relations that hold an entity is one of the ends."""
-    related = facts.filter(pl.col("kind") == "relation", pl.col("status") == "active")
-    return _ends(related, ENDS[:2]).group_by(id="entity_id").agg(degree=pl.len().cast(pl.Int64))
 
 
 def _ends(facts: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:

@@ -83,15 +83,11 @@ def _refused(archived: pl.DataFrame, others: pl.DataFrame, single: Collection[st
 def _known_again(coming: pl.DataFrame, everyone: pl.DataFrame) -> pl.DataFrame:
     """(id, reason) of facts that another one says, which is live or left later."""
     both = coming.select("id", "expired_at", *_SAME).join(everyone, on=_SAME, nulls_equal=True)
-    return both.filter(pl.col("id") != pl.col("other"), _comes_first()).select(
+    same_time = (pl.col("other_gone") == pl.col("expired_at")) & (pl.col("other") > pl.col("id"))
+    comes_first = pl.col("other_gone").is_null() | (pl.col("other_gone") > pl.col("expired_at")) | same_time
+    return both.filter(pl.col("id") != pl.col("other"), comes_first).select(
         "id", reason=pl.format("It is known again as {}.", "other")
     )
-
-
-def _comes_first() -> pl.Expr:
-    """Whether the other fact is live, or left later than this one."""
-    same_time = (pl.col("other_gone") == pl.col("expired_at")) & (pl.col("other") > pl.col("id"))
-    return pl.col("other_gone").is_null() | (pl.col("other_gone") > pl.col("expired_at")) | same_time
 
 
 def _replaced(coming: pl.DataFrame, everyone: pl.DataFrame, single: Collection[str]) -> pl.DataFrame:

@@ -233,12 +233,9 @@ def score_facts(facts: pl.DataFrame, usage: pl.DataFrame, settings: StewardSetti
 def with_use(facts: pl.DataFrame, usage: pl.DataFrame) -> pl.DataFrame:
     """The inputs of a score: created_at, content_score, put_back_at, hits, last_retrieved_at, avg_retrieval_score."""
     known = usage.select("id", "last_retrieved_at", "avg_retrieval_score", hits="hit_count")
-    own = ["id", "created_at", "content_score"]
-    own_rows = facts.select(*own, *(["put_back_at"] if "put_back_at" in facts.columns else []))
-    joined = own_rows.join(known, on="id", how="left", maintain_order="left").with_columns(pl.col("hits").fill_null(0))
-    return (
-        joined if "put_back_at" in joined.columns else joined.with_columns(put_back_at=pl.lit(None, dtype=frames.TIME))
-    )
+    put_back = "put_back_at" if "put_back_at" in facts.columns else pl.lit(None, frames.TIME).alias("put_back_at")
+    own = facts.select("id", "created_at", "content_score", put_back)
+    return own.join(known, on="id", how="left", maintain_order="left").with_columns(pl.col("hits").fill_null(0))
 
 
 def age_days(since: pl.Expr, now: datetime) -> pl.Expr:

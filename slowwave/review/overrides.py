@@ -133,12 +133,9 @@ def _note_of(board: RevisionState, each: RefusedChange, before: Fact) -> Proposa
     ranks = [str(row["entrenchment"] or "") for row in (before, {**winner, **each.speaker})]
     is_override = rank_of(ranks[1]) < rank_of(ranks[0]) or ranks[0] == "user_axiom"
     risks = ("override",) if is_override else ()
-    return ProposalNote(each.loser, f"{question} {_why(before, ranks)}", risks)
-
-
-def _why(before: Fact, ranks: list[str]) -> str:
+    why = "The old one was stated by a person, the new one was not."
     if before["pinned"]:
-        return "The old one is pinned."
-    if ranks[0] == "user_axiom":
-        return "The old one is an axiom."
-    return "The old one was stated by a person, the new one was not."
+        why = "The old one is pinned."
+    elif ranks[0] == "user_axiom":
+        why = "The old one is an axiom."
+    return ProposalNote(each.loser, f"{question} {why}", risks)

@@ -98,14 +98,10 @@ def _whole(split: SplitPart, parent: Row, ids: Collection[str], by_text: Mapping
     for given in split.observations:
         named = named_by(given, ids) or by_text.get(given, [])
         found.append(named[0] if len(named) == 1 else given)
-    return replace(split, name=shown_name(split.name), entity_type=_type_of(split, parent), observations=tuple(found))
-
-
-def _type_of(split: SplitPart, parent: Row) -> str:
     kind = canonical_type(split.entity_type) if split.entity_type.strip() else str(parent["entity_type"])
     if kind is None:
         raise UnknownName("entity type", split.entity_type, TYPES)
-    return kind
+    return replace(split, name=shown_name(split.name), entity_type=kind, observations=tuple(found))
 
 
 def _wrong_names(parent: Row, splits: Sequence[SplitPart]) -> list[str]:

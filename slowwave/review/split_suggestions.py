@@ -105,7 +105,8 @@ def find_topics(
     """
     stop = STOP_WORDS | set(own_words)
     labels = _by_vectors(vectors, settings)
-    if _is_degenerate(labels):
+    found = len(np.unique(labels[labels != NOISE]))
+    if found < 2 or found == len(labels):
         labels = anchor_topics(texts, stop)
     groups = _groups(labels)
     names = name_topics([[texts[place] for place in members] for members in groups], stop, settings.label_terms)
@@ -167,12 +168,6 @@ def _cohesive(vectors: Vectors, labels: Labels, settings: SplitSettings) -> Labe
 def _unit(rows: Vectors) -> Vectors:
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.where(lengths > 0, lengths, 1.0), np.float32)
-
-
-def _is_degenerate(labels: Labels) -> bool:
-    """Whether the labels are useless: fewer than two topics, or as many as texts."""
-    topics = len(np.unique(labels[labels != NOISE]))
-    return topics < 2 or topics == len(labels)
 
 
 def _groups(labels: Labels) -> list[list[int]]:

@@ -6,7 +6,6 @@ compared with it. Facts of different scopes never pair (S1-09), nor do structura
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -315,17 +314,13 @@ def _measured(candidates: CandidateSet) -> pl.DataFrame:
 def _guarded(pairs: pl.DataFrame, facts: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
     """The pairs with `guard`, the first one that fails (null: none), and a_yields, b_yields."""
     far = pairs.filter(~rule.is_alike).with_columns(guard=pl.lit(NOT_SIMILAR))
-    close = _about_one(pairs.filter(rule.is_alike), facts)
+    # Polarity and subject are a cheap check that decides most pairs.
+    codes = facts.select("id", *(pl.col(name).rank("dense").fill_null(0) for name in ("polarity", "subject_id")))
+    differ = pl.coalesce(unless_same("polarity", "polarity"), unless_same("subject_id", "identity"))
+    close = frames.beside(pairs.filter(rule.is_alike), codes).select(*PAIRS, guard=differ)
     apart = pl.concat([far, close.filter(pl.col("guard").is_not_null())])
     read = _read(close.filter(pl.col("guard").is_null()).drop("guard"), facts)
     return pl.concat([read, apart.with_columns(a_yields=pl.lit(False), b_yields=pl.lit(False))])
-
-
-def _about_one(pairs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
-    """The pairs with `guard` where polarity or subject differ; a cheap check that decides most pairs."""
-    codes = facts.select("id", *(pl.col(name).rank("dense").fill_null(0) for name in ("polarity", "subject_id")))
-    apart = pl.coalesce(unless_same("polarity", "polarity"), unless_same("subject_id", "identity"))
-    return frames.beside(pairs, codes).select(*PAIRS, guard=apart)
 
 
 def _read(pairs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
@@ -344,9 +339,7 @@ def _read(pairs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     failed = guards_pass(sides["statement"].gather(read), sides["statement_b"].gather(read))["failed_guard"]
     texts = pl.Series("text_guard", [None], dtype=pl.String).new_from_index(0, len(sides)).scatter(read, failed)
     no_one_yields = pl.when(~(pl.col("a_yields") | pl.col("b_yields"))).then(pl.lit("rank"))
-    return sides.select(*PAIRS, "a_yields", "b_yields", guard=pl.coalesce("guard", texts, no_one_yields)).select(
-        *PAIRS, "guard", "a_yields", "b_yields"
-    )
+    return sides.select(*PAIRS, pl.coalesce("guard", texts, no_one_yields), "a_yields", "b_yields")
 
 
 def unless_same(column: str, guard: str) -> pl.Expr:
@@ -369,16 +362,10 @@ def _duplicates(pairs: pl.DataFrame, ranked: pl.DataFrame, rule: MergeRule) -> p
     places = ranked.select("id", place=pl.int_range(pl.len()))
     placed = frames.beside(edges, places, "winner_id", "loser_id")
     downhill = placed.filter(pl.col("place") < pl.col("place_b")).sort("place", "place_b")
-    taken = dict(_stars(downhill.select("winner_id", "loser_id").iter_rows()))
+    taken: dict[str, str] = {}
+    for winner, loser in downhill.select("winner_id", "loser_id").iter_rows():
+        if winner not in taken and loser not in taken:
+            taken[loser] = winner
     found = pl.DataFrame(list(taken.items()), schema={"loser_id": pl.String, "winner_id": pl.String}, orient="row")
     rows = found.join(edges, on=["loser_id", "winner_id"], maintain_order="left").with_columns(stage=rule.stage)
     return frames.conform(rows, DUPLICATES).select(*DUPLICATES).sort("loser_id")
-
-
-def _stars(edges: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """(duplicate, representative) from edges (representative, duplicate) by rank; a duplicate takes no others."""
-    taken: set[str] = set()
-    for representative, duplicate in edges:
-        if representative not in taken and duplicate not in taken:
-            taken.add(duplicate)
-            yield duplicate, representative

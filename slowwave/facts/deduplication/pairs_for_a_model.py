@@ -117,7 +117,9 @@ def _linked(members: Rows, vectors: Vectors, most: int, resolve: float) -> list[
         return np.array_split(members, -(-len(members) // most))
     from scipy.cluster.hierarchy import fcluster, linkage
 
-    tree = linkage(_distances(vectors[members]), method="average")
+    own = vectors[members].astype(np.float64)
+    distances = 1.0 - np.round(own @ own.T, _DIGITS)[np.triu_indices(len(own), 1)]  # 1 − cosine of all pairs
+    tree = linkage(distances.clip(0.0), method="average")
 
     def cut_at(part: Rows, cut: float) -> Iterator[Rows]:
         labels = fcluster(tree, max(1.0 - cut, 0.0) + _EVEN, criterion="distance")[part]
@@ -128,13 +130,6 @@ def _linked(members: Rows, vectors: Vectors, most: int, resolve: float) -> list[
                 yield from np.array_split(members[piece], -(-len(piece) // most))
 
     return list(cut_at(np.arange(len(members)), resolve))
-
-
-def _distances(vectors: Vectors) -> npt.NDArray[np.float64]:
-    """1 − cosine of all pairs of rows, condensed."""
-    rows = vectors.astype(np.float64)
-    condensed: npt.NDArray[np.float64] = 1.0 - np.round(rows @ rows.T, _DIGITS)[np.triu_indices(len(rows), 1)]
-    return condensed.clip(0.0)
 
 
 def _groups(members: Rows, labels: npt.NDArray[np.integer]) -> Iterator[Rows]:
@@ -173,7 +168,8 @@ def choose_pairs(
     `vectors` are unit rows in the order of `candidates.facts`; `resolve` is the least cosine of similar pairs.
     """
     facts = candidates.facts.filter(~pl.col("id").is_in(merges.duplicates["loser_id"].implode()))
-    waiting = open_pairs_of(candidates)
+    open_ = candidates.decided.filter(is_open_pair()).with_columns(shared=pl.lit(0.0))
+    waiting = open_.select(*TOPICS).unique(["a_id", "b_id"])
     found = [_alike(candidates, merges, vectors, settings, resolve, by_pairs=by_pairs), candidates.topics, waiting]
     every = pl.concat([part.select(*TOPICS) for part in found]).group_by("a_id", "b_id").agg(pl.all().max())
     fresh = every.join(candidates.settled(), on=["a_id", "b_id"], how="anti")
@@ -187,26 +183,15 @@ def choose_pairs(
 
 
 def _first(related: pl.DataFrame, measure: str, seeds: pl.Series, most: int) -> pl.DataFrame:
-    """The waiting pairs, and others up to `most`, by the greatest measure."""
+    """The waiting pairs, and others among the best of a seed up to `most`, by the greatest measure."""
     ranked = related.sort(pl.col("waits").is_null(), -pl.col(measure).fill_null(0.0), "a_id", "b_id")
-    best = _best(ranked, seeds)
-    return best.filter(pl.col("waits").is_not_null() | (pl.int_range(pl.len()) < most))
-
-
-def open_pairs_of(candidates: CandidateSet) -> pl.DataFrame:
-    """TOPICS of the pairs that wait for a verdict."""
-    open_ = candidates.decided.filter(is_open_pair()).with_columns(shared=pl.lit(0.0))
-    return open_.select(*TOPICS).unique(["a_id", "b_id"])
-
-
-def _best(ranked: pl.DataFrame, seeds: pl.Series) -> pl.DataFrame:
-    """The pairs that wait or are among the best of a seed, in their order."""
     placed = ranked.with_row_index("place")
     ends = pl.concat([placed.select("place", "waits", seed="a_id"), placed.select("place", "waits", seed="b_id")])
     mine = ends.filter(pl.col("seed").is_in(seeds.implode())).sort("place")
     first = mine.group_by("seed", maintain_order=True).head(PER_FACT)
     chosen = pl.concat([first["place"], mine.filter(pl.col("waits").is_not_null())["place"]])
-    return placed.filter(pl.col("place").is_in(chosen.implode())).drop("place")
+    best = placed.filter(pl.col("place").is_in(chosen.implode())).drop("place")
+    return best.filter(pl.col("waits").is_not_null() | (pl.int_range(pl.len()) < most))
 
 
 def _alike(
@@ -314,6 +299,9 @@ def _guarded(ways: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     both = frames.beside(ways, sides, "loser", "winner")
     texts, others = (both[name].fill_null("") for name in ("statement", "statement_b"))
     clash = guards_pass(texts, others, _NEVER_MIXED)["failed_guard"]
+    # A fuller sentence with another relation, or none: what holds now of the earlier one could not end it.
+    is_other = pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_b")) for name in _RELATION)
+    loses_relation = (pl.col("verdict") == COVERS) & (pl.col("kind") == "relation") & is_other
     guard = pl.coalesce(
         unless_same("scope", "scope"),
         unless_same("subject_id", "identity"),
@@ -321,16 +309,10 @@ def _guarded(ways: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
         unless_same("valid_to", "validity"),
         "clash",
         pl.when(~may_yield()).then(pl.lit("rank")),
-        pl.when(_loses_relation()).then(pl.lit("relation")),
+        pl.when(loses_relation).then(pl.lit("relation")),
         pl.when(pl.col("lost").is_not_null()).then(pl.lit("words")),
     )
     return both.with_columns(clash=clash, lost=lost(texts, others)).select(*_WAYS, guard=guard)
-
-
-def _loses_relation() -> pl.Expr:
-    """Whether a fuller sentence has another relation, or none: what holds now of the earlier one could not end it."""
-    is_other = pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_b")) for name in _RELATION)
-    return (pl.col("verdict") == COVERS) & (pl.col("kind") == "relation") & is_other
 
 
 def lost(texts: pl.Series, heirs: pl.Series) -> pl.Series:

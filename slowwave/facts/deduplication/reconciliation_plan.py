@@ -119,8 +119,11 @@ def pair_rows(
     known = candidates.decided.filter(is_redundancy())
     there = pl.concat([part.select("a_id", "b_id") for part in (known, answered)])
     fresh = frames.conform(left, answered.schema).join(there, on=["a_id", "b_id"], how="anti")
-    rest = known.join(answered, on=["a_id", "b_id"], how="anti")
-    settled = _no_longer_pending(rest, done)
+    rest = known.join(answered, on=["a_id", "b_id"], how="anti").filter(pl.col("outcome").is_in([PENDING, FAILED]))
+    is_merged = pl.any_horizontal(pl.col("a_id", "b_id").is_in(pl.Series([*done.steps], dtype=pl.String).implode()))
+    settled = rest.filter(is_merged).with_columns(  # they need not wait any longer
+        kind=pl.lit("redundant"), outcome=pl.lit(SUPERSEDE), decided_by=pl.lit("rule")
+    )
     rows = pl.concat([part.select(*answered.columns) for part in (answered, fresh, settled)]).sort(
         "a_id", "b_id", "kind"
     )
@@ -170,16 +173,6 @@ def _waiting_pairs(
     rows = best.unique("seed", keep="first", maintain_order=True).unique(["a_id", "b_id"], maintain_order=True)
     return rows.drop("seed").with_columns(
         kind=pl.lit("redundant"), outcome=pl.lit(PENDING), decided_by=pl.lit("rule"), prompt_version=pl.lit("")
-    )
-
-
-def _no_longer_pending(known: pl.DataFrame, done: ClusterMerge) -> pl.DataFrame:
-    """Pairs that need not wait any longer, because a side was merged."""
-    gone = pl.Series(list(done.steps), dtype=pl.String).implode()
-    waiting = known.filter(pl.col("outcome").is_in([PENDING, FAILED]))
-    is_gone = pl.col("a_id").is_in(gone) | pl.col("b_id").is_in(gone)
-    return waiting.filter(is_gone).with_columns(
-        kind=pl.lit("redundant"), outcome=pl.lit(SUPERSEDE), decided_by=pl.lit("rule")
     )
 
 

@@ -197,7 +197,11 @@ def plan_application(
     others, outcome = around, replace(outcome, supersessions=changed_supersessions(outcome.supersessions, around))
     supersessions = outcome.supersessions
     repeated = repeated_past(past, others, supersessions.facts["id"])
-    fresh, duplicates = _without_replayed(outcome.fresh, outcome.duplicates)
+    # Without replayed evidence that still supports its own fact.
+    still = outcome.duplicates.join(outcome.fresh, left_on=["id", "target_id"], right_on=["id", "again_of"], how="semi")
+    fresh, duplicates = (
+        part.join(still, on="id", how="anti", maintain_order="left") for part in (outcome.fresh, outcome.duplicates)
+    )
     again = fresh.filter(pl.col("again_of").is_not_null()).select("id", "again_of")
     fresh, duplicates = pl.concat([fresh.drop("again_of"), past]), pl.concat([duplicates, repeated])
     kept = fresh.join(duplicates, on="id", how="anti", maintain_order="left")
@@ -205,7 +209,11 @@ def plan_application(
     created = kept.filter(~pl.col("id").is_in(gone))
     staying = created.filter(~is_past(now))
     live = others.filter(pl.col("is_live") & ~pl.col("id").is_in(gone))
-    alike = None if near.alike is None else _of_staying(near.alike, passed["id"], staying["id"], gone)
+    alike, stays = near.alike, staying["id"].implode()
+    if alike is not None:  # between candidates that stay, and with facts that are not gone
+        target = pl.col("target_id")
+        is_there = ~target.is_in(gone) & (~target.is_in(passed["id"].implode()) | target.is_in(stays))
+        alike = alike.filter(is_there & pl.col("id").is_in(stays))
     elsewhere = near.elsewhere.filter(~pl.col("fact_id").is_in(gone))
     found = find_flags(staying, live, pairs, settings, alike, elsewhere)
     flags = created.select("id").join(found, on="id", how="left", maintain_order="left")
@@ -234,15 +242,6 @@ def plan_application(
         ).unique("id", maintain_order=True),
         tuple(again.iter_rows()),
     )
-
-
-def _of_staying(
-    alike: pl.DataFrame, candidates: pl.Series, staying: pl.Series, gone: pl.Expr | pl.Series
-) -> pl.DataFrame:
-    """ALIKE between candidates that stay, and with facts that are not `gone`."""
-    target = pl.col("target_id")
-    is_there = ~target.is_in(gone) & (~target.is_in(candidates.implode()) | target.is_in(staying.implode()))
-    return alike.filter(is_there & pl.col("id").is_in(staying.implode()))
 
 
 def _about_one_subject(pairs: pl.DataFrame, fresh: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
@@ -309,13 +308,6 @@ def _all_created(
     )
 
 
-def _without_replayed(fresh: pl.DataFrame, duplicates: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Candidates and duplicates without replayed evidence that still supports its own fact."""
-    still = duplicates.join(fresh, left_on=["id", "target_id"], right_on=["id", "again_of"], how="semi")
-    kept, left = (part.join(still, on="id", how="anti", maintain_order="left") for part in (fresh, duplicates))
-    return kept, left
-
-
 def _merge_and_close(
     fresh: pl.DataFrame,
     known: pl.DataFrame,
@@ -330,7 +322,10 @@ def _merge_and_close(
     """Find duplicates, then close facts; repeat while a closing ends a fact that a later candidate repeats."""
     names = names_of(near.entities, near.aliases)
     types = dict(frames.rows_of(near.entities, "id", "entity_type"))
-    ordered = directives_of(directives, fresh)
+    known_ones = (
+        frames.conform(directives, DIRECTIVES).rename({"candidate_id": "id"}).filter(pl.col("action").is_in(ACTIONS))
+    )
+    ordered = known_ones.join(fresh.select("id", "place"), on="id").sort("place", maintain_order=True).drop("place")
     stated, unlike = stated_duplicates(fresh, known, ordered.filter(pl.col("action") == REPEAT))
     speakers = directive_facts(near.facts, near.directives, times_of(near.evidence, messages))
     ordered = pl.concat([ordered, stored_directives(near.directives, speakers).select(ordered.columns)])
@@ -370,12 +365,6 @@ def _merge_and_close(
 def activated(candidates: pl.DataFrame, reason: str) -> pl.DataFrame:
     """The candidates as active facts, where another rule decided already (restored ones)."""
     return candidates.with_columns(status=pl.lit("active"), status_reason=pl.lit(reason))
-
-
-def directives_of(directives: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
-    """The directives of these candidates in message order, only those with a known action."""
-    rows = frames.conform(directives, DIRECTIVES).rename({"candidate_id": "id"}).filter(pl.col("action").is_in(ACTIONS))
-    return rows.join(fresh.select("id", "place"), on="id").sort("place", maintain_order=True).drop("place")
 
 
 def _undecided(passed: pl.DataFrame, known: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:

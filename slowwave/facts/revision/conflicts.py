@@ -190,20 +190,15 @@ def find_revisions(
     one_domain = [is_one_domain(a, b) for a, b in sides.select("predicate", "predicate_b").iter_rows()]
     sides = sides.filter(pl.Series(one_domain, dtype=pl.Boolean))
     sides = sides.with_columns(word_overlap(sides["statement"], sides["statement_b"])["jaccard"])
-    agrees = _agrees(sides)
+    says_same = [pl.col(name).eq_missing(pl.col(f"{name}_b")) for name in ("predicate", "polarity", "day")]
+    weaker = entrenchment_rank("entrenchment") <= entrenchment_rank("entrenchment_b")
+    by_rule = pl.all_horizontal(*says_same, weaker, pl.col("jaccard") >= REINFORCED_JACCARD)
+    passes = guards_pass(sides["statement"], sides["statement_b"])["passes"]
+    agrees = sides.select(agrees=by_rule)["agrees"] & passes
     rows = sides.select(
         "id", "target_id", pl.lit("words").alias("stage"), "cosine", pl.lit(0, dtype=pl.Int32).alias("rank"), "jaccard"
     )
     return rows.filter(agrees), rows.filter(~agrees)
-
-
-def _agrees(sides: pl.DataFrame) -> pl.Series:
-    """Whether each pair says the same, by words and guards."""
-    passes = guards_pass(sides["statement"], sides["statement_b"])["passes"]
-    same = [pl.col(name).eq_missing(pl.col(f"{name}_b")) for name in ("predicate", "polarity", "day")]
-    weaker = entrenchment_rank("entrenchment") <= entrenchment_rank("entrenchment_b")
-    by_rule = sides.select(agrees=pl.all_horizontal(*same, weaker, pl.col("jaccard") >= REINFORCED_JACCARD))["agrees"]
-    return by_rule & passes
 
 
 @lru_cache(maxsize=65_536)
@@ -247,8 +242,9 @@ def find_implicit_conflicts(
     pairs = new.join(pl.concat([new, known]), on=["scope", "subject_id"], suffix="_b").filter(
         pl.col("predicate") != pl.col("predicate_b"), pl.col("object_key") != pl.col("object_key_b")
     )
-    alike = _spelt_alike(pairs, ALMOST_ALIKE)
-    found = pairs.join(alike, on=["predicate", "predicate_b"]).select(
+    names = pairs.select("predicate", "predicate_b").unique()
+    alike = [Levenshtein.normalized_similarity(a, b) >= ALMOST_ALIKE for a, b in names.iter_rows()]
+    found = pairs.join(names.filter(pl.Series(alike, dtype=pl.Boolean)), on=["predicate", "predicate_b"]).select(
         a_id=pl.min_horizontal("id", "id_b"), b_id=pl.max_horizontal("id", "id_b")
     )
     return _flagged(found, now)
@@ -297,10 +293,3 @@ def _pending(found: pl.DataFrame, kind: str, now: datetime) -> pl.DataFrame:
         )
     )
     return frames.conform(frames.with_ids(rows, "pd", "a_id", "b_id", "kind"), frames.PAIR_DECISIONS)
-
-
-def _spelt_alike(pairs: pl.DataFrame, least: float) -> pl.DataFrame:
-    """(predicate, predicate_b) with a Levenshtein similarity of at least `least`."""
-    names = pairs.select("predicate", "predicate_b").unique()
-    alike = [Levenshtein.normalized_similarity(a, b) >= least for a, b in names.iter_rows()]
-    return names.filter(pl.Series(alike, dtype=pl.Boolean))

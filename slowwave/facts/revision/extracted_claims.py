@@ -149,6 +149,8 @@ class _Window:
         object_ = self._object(claim) if claim["object"] else None
         subject = self._name(claim["subject"])
         first, *further = self._messages(claim)
+        found = self._mentioned.finditer(claim["statement"]) if self._mentioned else ()
+        named = dict.fromkeys(self._called[match.group()] for match in found)
         return {
             **taken,
             "window": self._number,
@@ -156,7 +158,7 @@ class _Window:
             "also": further,
             "subject": subject,
             "object": object_,
-            "mentions": [name for name in self._named_in(claim["statement"]) if name not in (subject, object_)],
+            "mentions": [name for name in named if name not in (subject, object_)],
             "relation": relation,
             "kind": claim["kind"] if relation != SAID and object_ else "observation",
             "resolves": [row for each in claim["resolves"] if (row := self._directive(each)) is not None],
@@ -171,11 +173,6 @@ class _Window:
         same = {index for index in claim.get("also", ()) if self._by.get(index) == self._by[given]} | {given}
         order = sorted(same, key=lambda index: (bool(claim.get("temporal_hint")) and index != given, index))
         return [self._rows[index] for index in order]
-
-    def _named_in(self, statement: str) -> list[str]:
-        """The entities of the answer and of the roster that a statement names in so many letters, each once."""
-        found = self._mentioned.finditer(statement) if self._mentioned else ()
-        return list(dict.fromkeys(self._called[match.group()] for match in found))
 
     @cached_property
     def _called(self) -> dict[str, str]:

@@ -274,7 +274,10 @@ def repeated_past(past: pl.DataFrame, facts: pl.DataFrame, gone: pl.Series) -> p
     The others stay, as intervals of their own. `past` and `facts` have the comparison keys, `facts` also `from_` and
     `to`; `gone` are ids of facts that other candidates end.
     """
-    root: dict[str, str] = dict(_inside(past).iter_rows())
+    key = [*TEXT_KEY, "valid_from", "valid_to"]
+    first = past.sort("place").unique(key, keep="first", maintain_order=True).select(*key, target_id="id")
+    inside = past.join(first, on=key, nulls_equal=True).filter(pl.col("id") != pl.col("target_id"))
+    root: dict[str, str] = dict(inside.select("id", "target_id").iter_rows())
     for id_, target in _pairs(past, facts, gone).iter_rows():
         root.setdefault(id_, target)
     found = [(id_, root.get(target, target), "text", None) for id_, target in root.items()]
@@ -289,12 +292,3 @@ def _pairs(past: pl.DataFrame, facts: pl.DataFrame, gone: pl.Series) -> pl.DataF
     both = past.select("id", "place", "valid_from", *TEXT_KEY).join(known, on=TEXT_KEY, nulls_equal=True)
     met = both.filter(pl.col("from_") <= pl.col("valid_from"), ends_later())
     return met.sort("place", ~pl.col("is_live"), "target_id").select("id", "target_id")
-
-
-def _inside(past: pl.DataFrame) -> pl.DataFrame:
-    """(id, target_id) of candidates with the words and interval of an earlier one of the batch."""
-    key = [*TEXT_KEY, "valid_from", "valid_to"]
-    first = past.sort("place").unique(key, keep="first", maintain_order=True).select(*key, target_id="id")
-    return (
-        past.join(first, on=key, nulls_equal=True).filter(pl.col("id") != pl.col("target_id")).select("id", "target_id")
-    )

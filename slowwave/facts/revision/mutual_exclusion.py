@@ -54,11 +54,6 @@ def names_one(statement: str, names: frozenset[str]) -> bool:
     return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", lower) for name in found)
 
 
-def is_dated(relation: str) -> bool:
-    """Whether the object of a relation is the day of an event."""
-    return bool(re.search(DATED, relation))
-
-
 def is_lasting(relation: str) -> bool:
     """Whether a relation never changes in life, so one of two different objects is a mistake."""
     return bool(_LASTING.search(relation))
@@ -184,9 +179,11 @@ class MutualExclusion:
         earlier = loser if later is winner else winner
         if is_lasting(later["predicate"]):
             return _LIFELONG
-        if is_dated(later["predicate"]):
+        if re.search(DATED, later["predicate"]):
             return _NEXT
-        return _PART if self._are_places(later, earlier) and not self._has_beginning(later, earlier) else ""
+        are_places = self._read(later)[1].type == self._read(earlier)[1].type == "place"
+        may_be_part = are_places or domain_of(later["predicate"]) == "home"
+        return _PART if may_be_part and not self._has_beginning(later, earlier) else ""
 
     def _is_own(self, fact: Fact, until: datetime) -> bool:
         """Whether the subject of the fact said it, until that time."""
@@ -202,10 +199,6 @@ class MutualExclusion:
         """Whether the later fact says when it began, and that is later."""
         times = self._sources.times.get(later["id"], frozenset()) | {later["said_at"]}
         return later["valid_from"] not in times and later["valid_from"] > earlier["valid_from"]
-
-    def _are_places(self, a: Fact, b: Fact) -> bool:
-        """Whether the objects are places: one may be a part of the other."""
-        return self._read(a)[1].type == self._read(b)[1].type == "place" or domain_of(a["predicate"]) == "home"
 
     def _exclude(self, new: Fact, known: Fact) -> bool:
         """Whether the two cannot both hold: about the same time, from different messages, and no denial."""

@@ -71,7 +71,10 @@ def _marked(facts: pl.DataFrame, messages: pl.DataFrame, context: BeliefContext)
         "conversation_id", message_id="id", said_at="occurred_at"
     ).unique("message_id")  # fmt: skip
     rows = _keyed(facts.join(times, on="message_id", how="left", maintain_order="left"))
-    rows = rows.with_columns(_belief_ids(rows, context), said_at=pl.coalesce("said_at", "valid_from"))
+    became = context.beliefs.filter(pl.col("promoted_id").is_not_null()).select("id", "promoted_id").iter_rows()
+    over = {belief: fact for belief, fact in became if fact not in context.waiting}
+    ids = pl.Series("belief_id", belief_ids(rows, over), dtype=pl.String)
+    rows = rows.with_columns(ids, said_at=pl.coalesce("said_at", "valid_from"))
     known = _keyed(context.facts).select(*_SAME, is_known=pl.lit(True)).unique()
     seen = context.evidence.select("belief_id", "message_id", is_seen=pl.lit(True)).unique()
     for marks, key in ((known, list(_SAME)), (seen, ["belief_id", "message_id"])):
@@ -99,15 +102,11 @@ def _keyed(facts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _belief_ids(rows: pl.DataFrame, context: BeliefContext) -> pl.Series:
-    """The belief of each candidate; a new one where the candidate of the earlier belief has a decision."""
-    became = context.beliefs.filter(pl.col("promoted_id").is_not_null()).select("id", "promoted_id").iter_rows()
-    over = {belief: fact for belief, fact in became if fact not in context.waiting}
-    return pl.Series("belief_id", belief_ids(rows, over), dtype=pl.String)
-
-
 def belief_ids(facts: pl.DataFrame, over: Mapping[str, str]) -> list[str]:
-    """The belief of each of these FACTS; `over`: belief id → id of its candidate, where this has a decision."""
+    """The belief of each of these FACTS, a new one where the candidate of the earlier belief has a decision.
+
+    `over`: belief id → id of its candidate, where this has a decision.
+    """
     keys = [*_SAME, "edge_type"]
     return [_current(row_id("b", *key), over) for key in _keyed(facts).select(keys).iter_rows()]
 

@@ -238,7 +238,11 @@ def find_flags(
     if alike is None or len(pairs):
         columns = "id place scope owner_entity_id subject_id predicate object_key edge_type kind statement".split()
         everyone = pl.concat([part.select(columns) for part in (fresh, others)])
-        near = _in_place(everyone, pairs)
+        rows = everyone.select("id", "scope", "owner_entity_id")
+        sides = pairs.join(rows, on="id").join(rows, left_on="target_id", right_on="id", suffix="_b")
+        near = sides.filter(pl.col("scope") == pl.col("scope_b")).select(
+            "id", "target_id", "cosine", one_owner=pl.col("owner_entity_id") == pl.col("owner_entity_id_b")
+        )
         alike = _alike(everyone, near, settings) if alike is None else alike
     taken = {*frames.rows_of(alike, "id", "target_id")}
     beyond = [] if elsewhere is None else frames.rows_of(elsewhere, *NEIGHBOURS)
@@ -247,8 +251,8 @@ def find_flags(
         if cosine >= settings.related_cosine and (id_, target) not in taken:
             related[id_] = min((-cosine, target), related.get(id_, (0.0, target)))
     similar = {id_: found for id_, *found in best_of(alike).iter_rows()} if len(alike) else {}
-    rows = [(id_, *similar.get(id_, (None, None)), related.get(id_, (0.0, None))[1]) for id_ in fresh["id"]]
-    return pl.DataFrame(rows, schema=FLAGS, orient="row")
+    found = [(id_, *similar.get(id_, (None, None)), related.get(id_, (0.0, None))[1]) for id_ in fresh["id"]]
+    return pl.DataFrame(found, schema=FLAGS, orient="row")
 
 
 def best_of(alike: pl.DataFrame) -> pl.DataFrame:
@@ -261,21 +265,12 @@ def best_of(alike: pl.DataFrame) -> pl.DataFrame:
 
 
 def _alike(everyone: pl.DataFrame, near: pl.DataFrame, settings: EvaluateSettings) -> pl.DataFrame:
-    """ALIKE of the new ones among these rows; `near` are their pairs in place."""
+    """ALIKE of the new ones among these rows; `near` are their pairs of one scope, with `one_owner`."""
     close = near.filter(pl.col("cosine") >= settings.flag_cosine, pl.col("one_owner"))
     contained, shown = _contained(everyone, settings), ["id", "target_id"]
     options = pl.concat([part.select(shown) for part in (close, contained, _same_edge(everyone))]).unique()
     cosines = near.select(*shown, "cosine")
     return options.join(cosines, on=shown, how="left").join(contained, on=shown, how="left").select(*ALIKE)
-
-
-def _in_place(everyone: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
-    """Pairs of one scope with both sides staying, with `one_owner`."""
-    rows = everyone.select("id", "scope", "owner_entity_id")
-    sides = pairs.join(rows, on="id").join(rows, left_on="target_id", right_on="id", suffix="_b")
-    return sides.filter(pl.col("scope") == pl.col("scope_b")).select(
-        "id", "target_id", "cosine", one_owner=pl.col("owner_entity_id") == pl.col("owner_entity_id_b")
-    )
 
 
 def _same_edge(everyone: pl.DataFrame) -> pl.DataFrame:

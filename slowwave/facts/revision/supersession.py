@@ -188,6 +188,7 @@ def _remember(state: RevisionState, index: _Index, directive: Fact, speaker: Fac
 def _targets(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
     """The targets of a directive: the fact that it points at, else those whose object it names.
 
+    Of these only what the speaker's relation can succeed: the same relation, its domain, or the only lasting one.
     What it only describes in words is ended by no rule: a model looks at both facts (`_perhaps`).
     """
     if directive["known_id"]:
@@ -196,7 +197,10 @@ def _targets(state: RevisionState, index: _Index, directive: Fact, speaker: Fact
         return [known] if known and is_meant else []
     of_name = index.by_object.get((speaker["subject_id"], bare_name(directive["object"])), ())
     named = [fact for fact in of_name if _may_be_meant(state, fact, speaker, winner) and fact["polarity"] != "negated"]
-    return _of_one_kind(named, speaker["predicate"])
+    predicate, domain = speaker["predicate"], domain_of(speaker["predicate"])
+    akin = [f for f in named if f["predicate"] == predicate or (domain and domain_of(f["predicate"]) == domain)]
+    lasting = [f for f in named if domain_of(f["predicate"])]
+    return akin or (lasting if len(lasting) == 1 else [])
 
 
 def _may_be_meant(state: RevisionState, fact: Fact, speaker: Fact, winner: Fact) -> bool:
@@ -208,14 +212,6 @@ def _may_be_meant(state: RevisionState, fact: Fact, speaker: Fact, winner: Fact)
         and fact["id"] != winner["id"]
         and not is_later_candidate
     )
-
-
-def _of_one_kind(facts: list[Fact], predicate: str) -> list[Fact]:
-    """The facts that the speaker's relation can succeed: the same relation, its domain, or the only lasting one."""
-    domain = domain_of(predicate)
-    close = [f for f in facts if f["predicate"] == predicate or (domain and domain_of(f["predicate"]) == domain)]
-    lasting = [f for f in facts if domain_of(f["predicate"])]
-    return close or (lasting if len(lasting) == 1 else [])
 
 
 def _share_an_end(fact: Fact, speaker: Fact) -> bool:

@@ -184,7 +184,11 @@ def resolve_times(words: str, stated_at: datetime, *, model_date: str = "", kind
     """
     day = stated_at.replace(hour=0, minute=0, second=0, microsecond=0)
     model_kind = cast(TimeKind, kind if kind in TIME_KINDS else "")
-    words = _time_words(words)
+    words = " ".join(words.strip(" ,.;:!?").split())
+    hint = find_hint(words)
+    rest = words.replace(hint, " ", 1)
+    if hint and not _TURNING.search(rest) and not find_hint(rest):  # the other words cannot change the sense of these
+        words = hint
     ruled = _by_words(words, day, model_kind, _tense_of(model_kind))
     if not model_date.strip():
         return _times(ruled, stated_at) if ruled else Times(stated_at)
@@ -210,14 +214,6 @@ def resolve_times(words: str, stated_at: datetime, *, model_date: str = "", kind
 
 def _tense_of(kind: TimeKind) -> Tense:
     return "past" if kind in ("event", "since") else "future" if kind in ("plan", "deadline") else "unknown"
-
-
-def _time_words(words: str) -> str:
-    """The words of time alone ("yesterday at the gym"), if the other words cannot change their sense."""
-    words = " ".join(words.strip(" ,.;:!?").split())
-    hint = find_hint(words)
-    rest = words.replace(hint, " ", 1)
-    return words if not hint or _TURNING.search(rest) or find_hint(rest) else hint
 
 
 def model_span(date: str, day: datetime) -> Stretch | None:

@@ -84,11 +84,6 @@ def is_usable(name: str) -> bool:
     return plain not in _PRONOUNS and not _LIKE_A_VALUE.match(plain) and not _PRIVATE.search(name)
 
 
-def may_be_a_name(word: str) -> bool:
-    """Whether a word may be part of a name: no function word, day, greeting or acronym."""
-    return word.lower().replace("’", "'") not in _NOT_NAMES
-
-
 def is_pronoun(word: str) -> bool:
     """Whether a word is a pronoun."""
     return word.lower() in _PRONOUNS
@@ -133,7 +128,9 @@ def is_given_name(word: str) -> bool:
 def _is_capitalised(word: re.Match[str]) -> bool:
     """Whether a word has the form of a name: a capital first, no function word, no lone acronym."""
     text = word.group()
-    return text[0].isupper() and len(text) <= _MAX_WORD and may_be_a_name(text) and not _PRIVATE.search(text)
+    if not text[0].isupper() or len(text) > _MAX_WORD or text.lower().replace("’", "'") in _NOT_NAMES:
+        return False
+    return not _PRIVATE.search(text)
 
 
 Standing = Literal["name", "noun", "bare", "unseen"]

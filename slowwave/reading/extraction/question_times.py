@@ -83,7 +83,9 @@ def _named(words: str, day: datetime, tense: Tense) -> NamedTime | None:
     if tense == "unknown" and not re.search(r"\bthis\b", core):
         tense = "past"
     if side == "within":
-        return _within(words, core, day) if is_ahead else None  # "What did she finish in two weeks?"
+        # Not of "What did she finish in two weeks?"
+        found = meaning_of(f"{core} from now", day, "future") if is_ahead else None
+        return NamedTime(words, found.span.start, found.span.end) if found else None
     span = _stretch(core, day, tense)
     if span is None:
         return None
@@ -101,11 +103,6 @@ def _named(words: str, day: datetime, tense: Tense) -> NamedTime | None:
         return NamedTime(words, None, end)
     # Before a future time all knowledge counts, so the question can only mean the time from now on.
     return NamedTime(words, day, end) if is_ahead or end > day + timedelta(days=1) else None
-
-
-def _within(words: str, core: str, day: datetime) -> NamedTime | None:
-    found = meaning_of(f"{core} from now", day, "future")
-    return NamedTime(words, found.span.start, found.span.end) if found else None
 
 
 def _without_lead(words: str, day: datetime) -> tuple[str, str]:

@@ -118,7 +118,8 @@ def prose_of(text: str, role: str) -> Prose:
     wrapped = has_tasks = is_wrapped_task = False
     task_indent: int | None = None
     for line in bare.split("\n"):
-        indent = _indent(line)
+        wide = line.expandtabs(4)
+        indent = len(wide) - len(wide.lstrip())
         if task_indent is not None and line.strip():
             if indent > task_indent or (is_wrapped_task and not _ITEM.match(line)):
                 is_wrapped_task = _is_cut(line)
@@ -152,12 +153,6 @@ def prose_of(text: str, role: str) -> Prose:
     if noise:
         return Prose("", _KIND_NAMES[max(sorted(noise), key=noise.__getitem__)])
     return Prose("", "open tasks" if has_tasks else "code or configuration" if "```" in text else "no words")
-
-
-def _indent(line: str) -> int:
-    """The width of the blanks before a line; a tab reaches to the next multiple of four."""
-    wide = line.expandtabs(4)
-    return len(wide) - len(wide.lstrip())
 
 
 def _is_cut(line: str, least: int = _WRAP) -> bool:

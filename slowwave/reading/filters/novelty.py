@@ -57,20 +57,15 @@ def plan_surprise(
     decided: list[tuple[float | None, bool]] = [(None, True)] * len(messages)
     order = messages.with_row_index("row").sort(["conversation_id", "ordinal", "row"])
     for row, conversation, named in order.select("row", "conversation_id", "names").iter_rows():
-        state = after.get(conversation, SurpriseState())
+        state, vector = after.get(conversation, SurpriseState()), vectors[row]
         names = tuple(named)
-        score = score_surprise(vectors[row], names, state)
+        score = score_surprise(vector, names, state)
         decided[row] = (score, score >= settings.threshold or state.consecutive_skips >= settings.max_skip_turns)
-        after[conversation] = _moved_on(state, vectors[row], names, skipped=not decided[row][1])
+        turns = np.concatenate([state.recent_turns.reshape(-1, len(vector)), vector[None, :]])[-RECENT_TURNS:]
+        skips = 0 if decided[row][1] else state.consecutive_skips + 1
+        after[conversation] = SurpriseState((*state.recent_names, *names)[-RECENT_NAMES:], turns, skips)
     schema = {"surprise": pl.Float64, "extract": pl.Boolean}
     return SurprisePlan(pl.DataFrame(decided, schema=schema, orient="row"), after)
-
-
-def _moved_on(state: SurpriseState, vector: Vectors, names: tuple[str, ...], *, skipped: bool) -> SurpriseState:
-    turns = np.concatenate([state.recent_turns.reshape(-1, len(vector)), vector[None, :]])[-RECENT_TURNS:]
-    return SurpriseState(
-        (*state.recent_names, *names)[-RECENT_NAMES:], turns, state.consecutive_skips + 1 if skipped else 0
-    )
 
 
 # Repetitions of recent messages (S4-14); similarity alone is never enough (T29).

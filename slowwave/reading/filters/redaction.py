@@ -87,7 +87,8 @@ def joined_keys(lines: Iterable[str]) -> Iterator[str]:
     pending: list[str] = []
     is_open = False
     for line in lines:
-        last = _last_bound(line)
+        bounds = _BOUND.findall(line) if "PRIVATE KEY" in line else []
+        last = bounds[-1] if bounds else ""
         if is_open or last:
             pending.append(line)
             if last == "END" or len(pending) > _MAX_LINES:
@@ -101,10 +102,6 @@ def joined_keys(lines: Iterable[str]) -> Iterator[str]:
             pending = []
             yield line
     yield from ["".join(pending)] if is_open else pending
-
-
-def _last_bound(line: str) -> str:
-    return max(_BOUND.finditer(line), key=re.Match.start)[1] if "PRIVATE KEY" in line and _BOUND.search(line) else ""
 
 
 # A value that is not itself a redaction mark. This makes redaction idempotent without look-ahead, which the

@@ -129,10 +129,8 @@ def encoding_of(head: bytes) -> str:
         kept = head.decode("utf-8", "ignore")
         whole = sum(not character.isascii() for character in kept)
         damaged = len(head) - len(kept.encode())
-    return "utf-8" if whole * _MOST_DAMAGE >= damaged else _legacy_encoding(head)
-
-
-def _legacy_encoding(head: bytes) -> str:
+    if whole * _MOST_DAMAGE >= damaged:
+        return "utf-8"
     guess = from_bytes(head, cp_isolation=["cp1252", *_OTHER_SCRIPTS]).best()
     return guess.encoding if guess and guess.encoding in _OTHER_SCRIPTS else "cp1252"
 
@@ -155,8 +153,11 @@ def sniff_format(head: str, suffix: str) -> str:
     if shape == "prose":
         if suffix in JSON_SUFFIXES:
             return "" if head.strip() else "messages"
-        return "markdown" if _is_markdown(head, suffix) else "text"
-    found = [_format_of_keys(keys, head) for keys in _key_sets(head, shape)]
+        headings = len(_HEADING.findall(head))
+        is_headed = headings > 1 or (headings == 1 and head.lstrip().startswith("#"))
+        return "markdown" if suffix in _MARKDOWN_SUFFIXES or is_headed else "text"
+    objects = _objects(head.split("\n")[:_SNIFFED_LINES]) if shape == "lines" else ()
+    found = [_format_of_keys(keys, head) for keys in (*map(set[str], objects), set(_KEY.findall(head)))]
     known = next((name for name in found if name), "")
     if known or suffix in JSON_SUFFIXES:
         return known or ("messages" if re.fullmatch(r"[\s\[\]{}]*", head) else "")
@@ -192,12 +193,6 @@ def _objects(lines: Iterable[str]) -> Iterable[dict[str, object]]:
             yield value
 
 
-def _key_sets(head: str, shape: Shape) -> Iterable[set[str]]:
-    if shape == "lines":
-        yield from (set(value) for value in _objects(head.split("\n")[:_SNIFFED_LINES]))
-    yield set(_KEY.findall(head))
-
-
 def _format_of_keys(keys: set[str], head: str) -> str:
     for each in _SIGNATURES:
         if keys >= each.all_keys and keys & each.one_of and (not each.words or re.search(each.words, head)):
@@ -206,11 +201,6 @@ def _format_of_keys(keys: set[str], head: str) -> str:
     if keys >= _PROJECTS and not keys & (_MESSAGE_KEYS - {"content"}):
         return ""
     return "messages" if keys & _MESSAGE_KEYS else ""
-
-
-def _is_markdown(head: str, suffix: str) -> bool:
-    headings = len(_HEADING.findall(head))
-    return suffix in _MARKDOWN_SUFFIXES or headings > 1 or (headings == 1 and head.lstrip().startswith("#"))
 
 
 # JSON values of a file, one by one: a broken value never hides the good ones around it.
