@@ -489,12 +489,14 @@ def write_plan(tx: Transaction, plan: ReconciliationPlan) -> None:
 
 
 def _write_marks(tx: Transaction, plan: ReconciliationPlan, snapshot: Snapshot) -> None:
-    """Let facts count as compared, as they are now; not where another run decided about pairs since."""
+    """Let facts count as compared, as they are now; what another run decided about a pair since stands."""
+    pairs = plan.pairs
     if tx.is_overtaken(snapshot, "pair_decisions"):
-        return
+        now, then = (each.by_ids("pair_decisions", pairs["id"], ["id", "updated_at"]) for each in (tx, snapshot))
+        pairs = pairs.filter(~pl.col("id").is_in(now.join(then, on=["id", "updated_at"], how="anti")["id"].implode()))
     facts = tx.by_ids("facts", plan.facts["id"], with_vector=True).drop(MARKS)
     tx.upsert("facts", facts.join(plan.facts.select("id", *MARKS), on="id", maintain_order="left"))
-    tx.upsert("pair_decisions", plan.pairs)
+    tx.upsert("pair_decisions", pairs)
 
 
 def written_part(run: Run, plan: ReconciliationPlan) -> ReconciliationPlan:
