@@ -74,14 +74,14 @@ VARIABLES = (
 ALMOST = 0.85  # similarity of names from which on one is a typing error
 
 
-def store_uri(flag: str | None = None) -> str:
-    """The store: the flag, or SLOWWAVE_STORE, or ./memory."""
-    return flag or os.environ.get("SLOWWAVE_STORE") or DEFAULT_STORE
-
-
 def load_settings(path: Path | None = None) -> Settings:
-    """Settings from SLOWWAVE_CONFIG or ./slowwave.toml; defaults where there is no such file."""
-    _check_variables()
+    """Settings from SLOWWAVE_CONFIG or ./slowwave.toml; defaults where there is no such file.
+
+    Raises for a variable whose name is nearly one of ours.
+    """
+    for name in os.environ:  # other variables that begin so are ignored
+        if name.startswith("SLOWWAVE_") and name not in VARIABLES and get_close_matches(name, VARIABLES, 1, ALMOST):
+            raise UnknownName("environment variable", name, VARIABLES)
     file = path or Path(os.environ.get("SLOWWAVE_CONFIG", FILE))
     if not file.exists():
         if path or "SLOWWAVE_CONFIG" in os.environ:
@@ -96,13 +96,6 @@ def load_settings(path: Path | None = None) -> Settings:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UnusableInput(f"{file} is not valid TOML: {error}.", "See docs/settings.md for its keys.") from error
     return parse_settings(values, str(file))
-
-
-def _check_variables() -> None:
-    """Raise for a variable whose name is nearly one of ours; other `SLOWWAVE_` variables are ignored."""
-    for name in os.environ:
-        if name.startswith("SLOWWAVE_") and name not in VARIABLES and get_close_matches(name, VARIABLES, 1, ALMOST):
-            raise UnknownName("environment variable", name, VARIABLES)
 
 
 def parse_settings(values: dict[str, Any], origin: str) -> Settings:
@@ -161,7 +154,8 @@ class Place:
     @classmethod
     def of(cls, store: str | None = None, namespace: str = "default", settings: Path | None = None) -> Place:
         """The place that these values, the environment and `slowwave.toml` name."""
-        return cls(store_uri(store), namespace, load_settings(settings))
+        uri = store or os.environ.get("SLOWWAVE_STORE") or DEFAULT_STORE
+        return cls(uri, namespace, load_settings(settings))
 
     @property
     def locale(self) -> Locale:

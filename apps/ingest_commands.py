@@ -12,7 +12,7 @@ import typer
 from slowwave.common.arguments import checked_time
 from slowwave.common.errors import UnusableInput
 from slowwave.common.run_counts import RunCount
-from slowwave.common.settings import BackfillSettings, IngestSettings
+from slowwave.common.settings import BackfillSettings
 from slowwave.common.timestamps import parse_moment
 from slowwave.reading.ingestion.parsers import FORMATS, known_format
 
@@ -123,7 +123,14 @@ def ingest(
     if settings.llm.model == AUTO and not as_json:
         err.print(f"No model reads yet: words are kept as they were said. {CHANGE}.")
     if reread:
-        settings = _rereading(settings)
+        from inference.language import has_reader
+
+        if not has_reader(settings.llm):
+            raise UnusableInput(
+                "There is no model to read what is kept as quotations.",
+                "Name one with --llm, or choose one with slowwave init.",
+            )
+        settings = settings.model_copy(update={"extract": settings.extract.model_copy(update={"reread": True})})
     with progress(quiet=as_json):
         summary: dict[str, Any] = asyncio.run(
             flow(
@@ -139,7 +146,11 @@ def ingest(
             )
         )
     yield summary
-    yield from ingest_lines(summary)
+    yield count_table(summary)
+    if summary["refused"]:
+        yield table("Refused", ("gate", "count"), list(summary["refused"].items()))
+    yield from map(Aside, issue_lines(summary["issues"]))
+    yield from note_lines(summary)
     if owner and summary["counts"].get("sources known already"):
         yield Aside(
             "--owner says who speaks in what is new; what was read before stays as it is: "
@@ -150,32 +161,11 @@ def ingest(
         raise typer.Exit(1)
 
 
-def _rereading(settings: IngestSettings) -> IngestSettings:
-    """The settings that also read quotations; raises `UnusableInput` where nobody can."""
-    from inference.language import has_reader
-
-    if not has_reader(settings.llm):
-        raise UnusableInput(
-            "There is no model to read what is kept as quotations.",
-            "Name one with --llm, or choose one with slowwave init.",
-        )
-    return settings.model_copy(update={"extract": settings.extract.model_copy(update={"reread": True})})
-
-
 def is_nothing_read(summary: dict[str, Any]) -> bool:
     """Whether nothing of the input could be read: something was lost, or there is nothing in it."""
     counts = summary["counts"]
     is_lost = any(counts.get(what) for what in LOST) or not summary["issues"]
     return is_lost and not any(counts.get(what) for what in ("messages read", "sources known already"))
-
-
-def ingest_lines(summary: dict[str, Any]) -> Iterator[RenderableType]:
-    """The summary of a run as a person reads it."""
-    yield count_table(summary)
-    if summary["refused"]:
-        yield table("Refused", ("gate", "count"), list(summary["refused"].items()))
-    yield from map(Aside, issue_lines(summary["issues"]))
-    yield from note_lines(summary)
 
 
 def backfill(

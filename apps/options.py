@@ -86,13 +86,6 @@ def _run_flags(gate: Gate = None, require_approval: RequireApproval = False, dry
 _MADE: Mapping[object, Callable[..., Any]] = {Place: _place, ModelFlags: _model_flags, RunFlags: _run_flags}
 
 
-def _place_options(given: Mapping[str, Any]) -> str:
-    """The options of a command line that named a store or a namespace."""
-    store, namespace = given.get("store"), given.get("namespace")
-    named = {"--store": store, "--namespace": None if namespace == "default" else namespace}
-    return " ".join(f"{option} {shlex.quote(name)}" for option, name in named.items() if name)
-
-
 def command_of(function: Callable[..., Any]) -> Callable[..., None]:
     """What Typer calls. A parameter of a type in `_MADE` stands for the options that it is made from.
 
@@ -111,7 +104,9 @@ def command_of(function: Callable[..., Any]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(**given: Any) -> None:
-        as_json, place = given.get("as_json", False), _place_options(given)
+        as_json, namespace = given.get("as_json", False), given.get("namespace")
+        named = {"--store": given.get("store"), "--namespace": None if namespace == "default" else namespace}
+        place = " ".join(f"{option} {shlex.quote(name)}" for option, name in named.items() if name)
         for made, maker in makers.items():
             given[made] = maker(**{option: given.pop(option) for option in inspect.signature(maker).parameters})
         done = function(**{key: value for key, value in given.items() if key in signature.parameters})

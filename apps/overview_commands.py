@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,9 +15,6 @@ from .configuration import Place
 from .maintain_commands import run_flow
 from .options import JsonOption, Shown
 from .printing import Aside, Whole, table
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 STATS = {
     "messages": "messages",
@@ -135,20 +131,16 @@ def report(
 ) -> Shown:
     """Report entities to split, duplicates and unread entities. Changes nothing."""
     from flows.oversight import report as flow
+    from slowwave.review.report import counts, sections, verdict
 
     document = run_flow(flow, place, as_json, stale_days=stale_days, settings=place.settings.report)
     yield document
-    yield from _report_lines(document, limit, place.locale)
-
-
-def _report_lines(document: Mapping[str, Any], limit: int, locale: Locale) -> Iterator[RenderableType]:
-    from slowwave.review.report import counts, sections, verdict
-
     yield table(f"Consolidation report, {document['generated_at'][:10]}", ("what", "count"), counts(document))
     said = set[str]()
     for section, found, more in sections(document, limit):
         rows = [
-            [_cell(name, cell, locale) for name, cell in zip(section.columns, cells, strict=True)] for cells in found
+            [_cell(name, cell, place.locale) for name, cell in zip(section.columns, cells, strict=True)]
+            for cells in found
         ]
         hidden = f"… and {more} more: --limit {more + len(rows)}\n" if more else ""
         following = [each for each in section.following if each not in said]

@@ -23,7 +23,7 @@ from .printing import Aside, check_that_somebody_can_answer, out, table, undo_li
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from slowwave.common.types import Added, DuplicatePair, DuplicateReport, Outcome
+    from slowwave.common.types import DuplicatePair, DuplicateReport, Outcome
     from slowwave.lifecycle.entity_merges import Merged
     from slowwave.review.split_plan import SplitPart
     from tasks.entities.names_and_pins import Called, Pinned
@@ -103,14 +103,6 @@ def observe(
     run = place.run("observe", makes_store=True)
     added = add(run, entity, texts, settings, entity_type=type, create=create)
     yield {"run": run.id, **asdict(added)}
-    yield from _added_lines(added)
-    if added.is_new or any(each.outcome in ("added", "confirmed", "waiting") for each in added.outcomes):
-        yield undo_line(run.id)
-    if any(each.outcome == "refused" for each in added.outcomes):
-        raise typer.Exit(Refused.exit_code)
-
-
-def _added_lines(added: Added) -> Iterator[RenderableType]:
     rows = [(each.content, each.outcome, short_id(each.fact_id or ""), _remark(each)) for each in added.outcomes]
     title = f"{added.entity}{' (new)' if added.is_new else ''}"
     yield table(title, ("observation", "outcome", "id", "remark"), rows)
@@ -118,6 +110,10 @@ def _added_lines(added: Added) -> Iterator[RenderableType]:
         yield Aside(f"Secrets were taken out of {added.redacted} of them.")
     if any(each.outcome == "waiting" for each in added.outcomes):
         yield Aside("What waits is decided with: slowwave review list")
+    if added.is_new or any(each.outcome in ("added", "confirmed", "waiting") for each in added.outcomes):
+        yield undo_line(run.id)
+    if any(each.outcome == "refused" for each in added.outcomes):
+        raise typer.Exit(Refused.exit_code)
 
 
 def _remark(each: Outcome) -> str:

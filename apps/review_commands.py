@@ -21,7 +21,6 @@ from .printing import Aside, err, out, shown, table, undo_line
 
 if TYPE_CHECKING:
     from recall.proposals import Proposal, ProposalStory
-    from slowwave.review.proposals import Person
     from tasks.people.review import Choice, DecidedProposal
     from tasks.runtime.runs import Run
 
@@ -167,9 +166,16 @@ def review_approve(
     as_json: JsonOption = False,
 ) -> Shown:
     """Approve proposals and make exactly their changes. Exit code 4 if one is stale and was refused."""
+    from tasks.people.review import open_proposals
+    from tasks.runtime.runs import store_of
+
     run, chosen = _chosen(place, ids, every)
     if not (yes or as_json) and sys.stdin.isatty():
-        _confirm(run, chosen)
+        seen = store_of(run).snapshot()
+        if risk := [each for each in open_proposals(seen, chosen) if each.is_risky]:
+            out.print(list_lines(risk, len(risk), "pending"))
+            these = "this one" if len(risk) == 1 else f"these {len(risk)}"
+            typer.confirm(f"Decide about {these} with a risk?", abort=True, err=True)
     yield from _decide(run, chosen, "approve", by, note)
 
 
@@ -177,13 +183,6 @@ def review_reject(ids: Ids = None, every: All = False, by: By = None, note: Note
     """Reject proposals. Nothing changes, and no rule proposes the same again."""
     run, chosen = _chosen(place, ids, every)
     yield from _decide(run, chosen, "reject", by, note)
-
-
-def _person(by: str | None) -> Person:
-    """Who sits at this terminal."""
-    from slowwave.review.proposals import Person  # imports Polars
-
-    return Person(person_name(by), "terminal")
 
 
 def _chosen(place: Place, ids: list[str] | None, every: bool) -> tuple[Run, list[str]]:
@@ -199,21 +198,11 @@ def _chosen(place: Place, ids: list[str] | None, every: bool) -> tuple[Run, list
     return run, ids or [each.id for each in waiting(run) if not each.is_risky]
 
 
-def _confirm(run: Run, ids: Sequence[str]) -> None:
-    """Show the user at the terminal which of these have a risk, and ask, before a change is made."""
-    from tasks.people.review import open_proposals
-    from tasks.runtime.runs import store_of
-
-    if risk := [each for each in open_proposals(store_of(run).snapshot(), ids) if each.is_risky]:
-        out.print(list_lines(risk, len(risk), "pending"))
-        these = "this one" if len(risk) == 1 else f"these {len(risk)}"
-        typer.confirm(f"Decide about {these} with a risk?", abort=True, err=True)
-
-
 def _decide(run: Run, ids: Sequence[str], choice: Choice, by: str | None, note: str) -> Shown:
+    from slowwave.review.proposals import Person  # imports Polars
     from tasks.people.review import decide
 
-    person = _person(by)
+    person = Person(person_name(by), "terminal")
     done = decide(run, ids, choice, person, note) if ids else ()
     yield {"run": run.id if done else None, "by": person.name, "decided": done}
     yield from decided_lines(done, run.id, run.namespace)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,11 +15,6 @@ from slowwave.common.run_counts import shown_counts
 from .configuration import Place
 from .options import DryRun, JsonOption, RequireApproval, Shown
 from .printing import Aside, progress, table, undo_line
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from tasks.transfer.imports import Imported
 
 SHOWN = 20
 OWN = "slowwave"
@@ -68,10 +62,6 @@ def import_(
             settings = place.settings.ingest
             done = import_export(run, path, settings, system, require_approval=require_approval, dry_run=dry_run)
     yield {**done.as_json(), "dry_run": dry_run}
-    yield from _imported_lines(done, dry_run, place.namespace)
-
-
-def _imported_lines(done: Imported, dry_run: bool, namespace: str) -> Iterator[RenderableType]:
     title = f"{done.path}, an export of {done.system}{': nothing was changed' if dry_run else ''}"
     yield table(title, ("what", "count"), list(shown_counts(done.counts).items()))
     for each in done.skipped[:SHOWN]:

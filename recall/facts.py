@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
-from typing import Any
+from math import inf
 
 import polars as pl
 
@@ -141,42 +141,33 @@ def recalled(
     """Facts in the order of the rows; `places` gives score, its parts and the messages to name first, by fact."""
     made = []
     for position, row in enumerate(rows, 1):
-        fact = _fact(row, names, sources.get(row["id"], []), places.get(row["id"], _NO_PLACE), position)
+        place = places.get(row["id"], _NO_PLACE)
+        order = {message: n for n, message in enumerate(place.sources)}
+        said = sorted(sources.get(row["id"], ()), key=lambda pair: order.get(pair[0], len(order)))
+        fact = RecalledFact(
+            id=row["id"],
+            statement=row["statement"],
+            subject=names.get(row["subject_id"], ""),
+            predicate=row["predicate"],
+            object=names.get(row["object_id"]) or row["object_text"],
+            score=round(place.score, 6),
+            confidence=row["confidence"] or 0.0,
+            status=row["status"],
+            valid_from=row["valid_from"],
+            valid_to=row["valid_to"],
+            event_at=row["event_at"],
+            event_precision=row["event_precision"],
+            aspects=tuple(row["aspect_slugs"] or ()),
+            provenance=tuple(source for _, source in said),
+            polarity=row["polarity"] or "affirmed",
+            cosine=place.cosine,
+            rank=position,
+            subject_id=row["subject_id"],
+            object_id=row["object_id"],
+            parts=place.parts,
+        )
         made.append(doubts.about(fact))
     return tuple(made)
-
-
-def _fact(
-    row: Mapping[str, Any],
-    names: Mapping[str, str],
-    provenance: Sequence[Source],
-    place: RankedFact,
-    rank: int,
-) -> RecalledFact:
-    order = {message: n for n, message in enumerate(place.sources)}
-    sources = sorted(provenance, key=lambda pair: order.get(pair[0], len(order)))
-    return RecalledFact(
-        id=row["id"],
-        statement=row["statement"],
-        subject=names.get(row["subject_id"], ""),
-        predicate=row["predicate"],
-        object=names.get(row["object_id"]) or row["object_text"],
-        score=round(place.score, 6),
-        confidence=row["confidence"] or 0.0,
-        status=row["status"],
-        valid_from=row["valid_from"],
-        valid_to=row["valid_to"],
-        event_at=row["event_at"],
-        event_precision=row["event_precision"],
-        aspects=tuple(row["aspect_slugs"] or ()),
-        provenance=tuple(source for _, source in sources),
-        polarity=row["polarity"] or "affirmed",
-        cosine=place.cosine,
-        rank=rank,
-        subject_id=row["subject_id"],
-        object_id=row["object_id"],
-        parts=place.parts,
-    )
 
 
 def sources_of(snapshot: Reading, evidence: pl.DataFrame) -> dict[str, list[Source]]:
@@ -187,21 +178,16 @@ def sources_of(snapshot: Reading, evidence: pl.DataFrame) -> dict[str, list[Sour
 
 
 def provenance(evidence: Iterable[Row], messages: Mapping[str, Row]) -> dict[str, list[Source]]:
-    """By fact: the messages that say it, in order of time."""
-    timed = [(row, messages.get(row["message_id"], {})) for row in evidence]
+    """By fact: the messages that say it, in order of time; those without a known time come first."""
+    said = ((row, messages.get(row["message_id"], {})) for row in evidence)
+    timed = [(row["occurred_at"] or message.get("occurred_at"), row, message) for row, message in said]
+    timed.sort(key=lambda each: (each[0].timestamp() if each[0] else -inf, each[1]["message_id"] or ""))
     found: dict[str, list[Source]] = {}
-    for row, message in sorted(timed, key=_message_time):
-        at = row["occurred_at"] or message.get("occurred_at")
+    for at, row, message in timed:
         name = message.get("message_id") or row["message_id"]
         source = Provenance(message.get("conversation_id") or "", name, row["quote"] or "", at)
         found.setdefault(row["fact_id"], []).append((row["message_id"], source))
     return found
-
-
-def _message_time(pair: tuple[Row, Row]) -> tuple[bool, float, str]:
-    """When, as far as it is known; what is not known comes first."""
-    at = pair[0]["occurred_at"] or pair[1].get("occurred_at")
-    return (at is not None, at.timestamp() if at is not None else 0.0, pair[0]["message_id"] or "")
 
 
 # The names of entities, by id.

@@ -233,7 +233,11 @@ async def _with_facts(
 
 
 def _reads(moment: Moment) -> Mapping[str, Read]:
-    return _past_reads(moment) if moment.is_past else _live_reads()
+    """Of the past all facts, since what replaced a relation may be of any kind; and entities archived by now."""
+    reads = _live_reads()
+    if moment.is_past:
+        reads["facts"] = reads["facts_archive"] = Read(tuple(dict.fromkeys((*_RELATION, *JUDGED))))
+    return reads if moment.known_as_of is None else reads | {"decisions": Read(LEARNED, _CHANGED)}
 
 
 def _live_reads() -> dict[str, Read]:
@@ -247,20 +251,14 @@ def _live_reads() -> dict[str, Read]:
     }
 
 
-def _past_reads(moment: Moment) -> dict[str, Read]:
-    """All facts, since what replaced a relation may be of any kind; and entities that are archived by now."""
-    judged = Read(tuple(dict.fromkeys((*_RELATION, *JUDGED))))
-    reads = _live_reads() | {"facts": judged, "facts_archive": judged}
-    return reads if moment.known_as_of is None else reads | {"decisions": Read(LEARNED, _CHANGED)}
-
-
 def _landscape(read: Frames, moment: Moment) -> Landscape:
     frames_ = _past(read, moment) if moment.is_past else _live(read, moment.now)
     graph = _graph(frames_)
+    links = read["entity_links"].rename({"a_id": "subject_id", "b_id": "object_id", "cosine": "weight"})
     ends = read["facts"]["valid_to"].drop_nulls() if not moment.is_past else pl.Series(dtype=frames.TIME)
     return Landscape(
         graph,
-        _similar(graph, read["entity_links"]),
+        build_graph(graph.ids, frames.conform(links, frames.EDGES)),
         _communities(graph, read["communities"]),
         graph.edges.select("id").join(frames_["facts"], on="id", maintain_order="left")["scope"],
         frozenset(read["facts"]["id"]),
@@ -299,11 +297,6 @@ def _relations(read: Frames) -> pl.DataFrame:
     merged = read["entities"].drop_nulls("merged_into")
     ties = named_together(weighed, dict(merged.select("id", "merged_into").iter_rows()))
     return pl.concat([weighed.filter(of_rows(RELATIONS)), ties])
-
-
-def _similar(graph: Graph, links: pl.DataFrame) -> Graph:
-    named = links.rename({"a_id": "subject_id", "b_id": "object_id", "cosine": "weight"})
-    return build_graph(graph.ids, frames.conform(named, frames.EDGES))
 
 
 def _communities(graph: Graph, communities: pl.DataFrame) -> Places:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -130,18 +130,6 @@ def archived(snapshot: Snapshot, limit: int = 50) -> tuple[int, list[dict[str, A
 # The story of one row: its content, sources and decisions, and the rows before and after it.
 
 
-_KINDS = (
-    "facts",
-    "facts_archive",
-    "entities",
-    "messages",
-    "artifacts",
-    "communities",
-    "episodes",
-    "runs",
-    "patch_batches",
-    "proposals",
-)
 _TITLES = {
     "facts": "statement",
     "entities": "name",
@@ -180,8 +168,8 @@ def story_of(snapshot: Snapshot, name: str, now: datetime | None = None) -> Stor
     lineage = _lineage(snapshot, facts)
     concerned = sorted({row["id"], *(fact for step in lineage for fact in step[:2]), *(fact[0] for fact in stated)})
     pairs = _pairs(snapshot, facts)
-    evidence = _evidence(snapshot, facts) or _own_words(snapshot, row if facts else {})
-    absorbed = tuple(s for s in _evidence(snapshot, _absorbed(row["id"], lineage)) if s not in evidence)
+    evidence = _evidence(snapshot, facts, row)
+    absorbed = tuple(s for s in _evidence(snapshot, _absorbed(row["id"], lineage), {}) if s not in evidence)
     decisions = _decisions(snapshot, concerned, beside=[row["id"]] if kind == "messages" else facts)
     if kind == "runs":  # what it decided, and what was decided about it: that it was undone, and why
         decisions = tuple(dict.fromkeys([*_decisions(snapshot, [row["id"]], key="run_id"), *decisions]))
@@ -206,12 +194,12 @@ def story_of(snapshot: Snapshot, name: str, now: datetime | None = None) -> Stor
 
 def fact_named(snapshot: Snapshot, name: str) -> str:
     """The id of the fact whose id is, or alone begins with, `name`."""
-    return str(_find(snapshot, name, ALL)[1]["id"])
+    return str(_find(snapshot, name, ["facts"])[1]["id"])
 
 
 def run_named(snapshot: Snapshot, name: str) -> dict[str, Any]:
     """The row of the run whose id is, or alone begins with, `name`."""
-    return _find(snapshot, name, ("runs",))[1]
+    return _find(snapshot, name, ["runs"])[1]
 
 
 def run_to_undo(snapshot: Snapshot, name: str) -> str:
@@ -230,27 +218,19 @@ def run_to_undo(snapshot: Snapshot, name: str) -> str:
     return meant[0] if meant else name
 
 
-def _find(snapshot: Snapshot, name: str, kinds: Sequence[str] = _KINDS) -> tuple[str, dict[str, Any]]:
+def _find(snapshot: Snapshot, name: str, kinds: Iterable[str] = _TITLES) -> tuple[str, dict[str, Any]]:
     """The row of that id, of an id that begins so or has that short form; some also by their own name."""
-    wanted = [*dict.fromkeys("facts" if table in ALL else table for table in kinds)]
-    for kind in wanted:
-        names = _meaning(name)
-        if kind in _OWN_NAMES:
-            names += f" OR {_OWN_NAMES[kind]} = {quoted(name)}"
+    meant = f"id = {quoted(name)} OR starts_with(id, {quoted(name)})"
+    if _SHORT.fullmatch(name):
+        meant += f" OR id LIKE {quoted(f'%_{name}%')}"
+    for kind in kinds:
+        where = f"{meant} OR {_OWN_NAMES[kind]} = {quoted(name)}" if kind in _OWN_NAMES else meant
         places = ALL if kind == "facts" else (kind,)
-        rows = pl.concat([snapshot.frame(table, names, limit=_SEVERAL + 1) for table in places])
+        rows = pl.concat([snapshot.frame(table, where, limit=_SEVERAL + 1) for table in places])
         exact = rows.filter(pl.col("id") == name)
         if len(exact) or len(rows):
             return kind, _the_one(kind, name, exact if len(exact) else rows)
     raise UnknownName("id", name, (), _WHERE_IDS_ARE)
-
-
-def _meaning(name: str) -> str:
-    """The rows whose id is, or begins with, `name`, or has that short form."""
-    names = [f"id = {quoted(name)}", f"starts_with(id, {quoted(name)})"]
-    if _SHORT.fullmatch(name):
-        names.append(f"id LIKE {quoted(f'%_{name}%')}")
-    return " OR ".join(names)
 
 
 def _the_one(kind: str, name: str, rows: pl.DataFrame) -> dict[str, Any]:
@@ -311,16 +291,12 @@ def _artifacts(snapshot: Snapshot, facts: list[str]) -> tuple[tuple[str, str], .
     return tuple(snapshot.frame("artifacts", wanted, ["id", "title"]).sort("id").iter_rows())
 
 
-def _evidence(snapshot: Snapshot, facts: list[str]) -> tuple[Provenance, ...]:
-    """Who said the facts, in order of time."""
+def _evidence(snapshot: Snapshot, facts: list[str], row: Mapping[str, Any]) -> tuple[Provenance, ...]:
+    """Who said the facts, in order of time; of one that was never taken up, which has no evidence, its own `row`."""
     evidence = snapshot.by_ids("fact_evidence", facts, EVIDENCE, key="fact_id").with_columns(fact_id=pl.lit(""))
-    return tuple(source for _, source in sources_of(snapshot, evidence).get("", ()))
-
-
-def _own_words(snapshot: Snapshot, fact: Mapping[str, Any]) -> tuple[Provenance, ...]:
-    """The message of a fact that was never taken up: its evidence is that of the fact which it repeats, or none."""
-    rows = [{"fact_id": "", "message_id": fact["message_id"], "quote": fact["quote"]}] if fact.get("message_id") else []
-    evidence = pl.DataFrame(rows, schema=dict.fromkeys(EVIDENCE, pl.String))
+    if facts and evidence.is_empty() and row.get("message_id"):
+        own = {"fact_id": "", "message_id": row["message_id"], "quote": row["quote"]}
+        evidence = pl.DataFrame([own], schema=dict.fromkeys(EVIDENCE, pl.String))
     return tuple(source for _, source in sources_of(snapshot, evidence).get("", ()))
 
 

@@ -67,13 +67,8 @@ T = TypeVar("T")
 _making = threading.Lock()  # a cache alone lets several threads make a loop each
 
 
-def _loop() -> asyncio.AbstractEventLoop:
-    with _making:
-        return _made()
-
-
 @cache
-def _made() -> asyncio.AbstractEventLoop:
+def _loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="slowwave-recall", daemon=True).start()
     return loop
@@ -84,7 +79,9 @@ def run(work: Coroutine[Any, Any, T], deadline: Deadline | None = None) -> T:
 
     Raises `OutOfTime` at the deadline, also where a read holds up the loop itself; the work is cancelled.
     """
-    future = asyncio.run_coroutine_threadsafe(work, _loop())
+    with _making:
+        loop = _loop()
+    future = asyncio.run_coroutine_threadsafe(work, loop)
     while True:
         try:
             return future.result(deadline.left if deadline else None)

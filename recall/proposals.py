@@ -113,13 +113,10 @@ def _proposal(row: Mapping[str, Any]) -> Proposal:
     def text(name: str) -> str:
         return row[name] or ""
 
-    def texts(name: str) -> Sequence[str]:
-        return row[name] or ()
-
     return Proposal(
         row["id"], row["action"], text("title"), text("reason"), text("subject_id"), text("subject"), row["state"],
-        tuple(texts("risks")), text("proposed_by"), json.loads(row["ask"] or "{}"), decoded(row["changes"]),
-        text("plan_hash"), tuple(texts("touches")), tuple(texts("evidence")), text("decider"), text("door"),
+        tuple(row["risks"] or ()), text("proposed_by"), json.loads(row["ask"] or "{}"), decoded(row["changes"]),
+        text("plan_hash"), tuple(row["touches"] or ()), tuple(row["evidence"] or ()), text("decider"), text("door"),
         row["decided_at"], text("note"), text("outcome"), row["created_at"], text("run_id"),
     )  # fmt: skip
 

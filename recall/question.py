@@ -238,10 +238,15 @@ async def possible_answers(
     """
     support = await tables.rows("fact_evidence", "message_id", messages, ["fact_id", "message_id"])
     supported = {row["fact_id"] for row in support}
+    ids = sorted({*walk, *supported})
     if question.moment.is_past:
-        facts = await _of_the_past(tables, messages, sorted({*walk, *supported}), question)
+        found = await asyncio.gather(
+            _facts(tables, "message_id", messages, question), _facts(tables, "id", ids, question)
+        )
+        ever = pl.concat(found).unique("id", keep="first", maintain_order=True)
+        facts = found_in(await _valid(tables, ever, question))  # depends on more rows than those that answer
     else:
-        keys = {"message_id": messages, "id": sorted({*walk, *supported})}
+        keys = {"message_id": messages, "id": ids}
         facts = await tables.with_vectors("facts", keys, question.columns, question.searched)
     wanted = set(messages)
     own = {(row["id"], row["message_id"]) for row in facts.rows}
@@ -249,12 +254,6 @@ async def possible_answers(
     pairs |= {(row["fact_id"], row["message_id"]) for row in support}
     reached = {*walk} - {fact for fact, _ in pairs}
     return facts, sorted(pairs | {(fact, message) for fact, message in own if fact in reached})
-
-
-async def _of_the_past(tables: Tables, messages: list[str], ids: list[str], question: Question) -> MatchedRows:
-    """The same about the past, which depends on replacements and so on more rows than those that answer."""
-    found = await asyncio.gather(_facts(tables, "message_id", messages, question), _facts(tables, "id", ids, question))
-    return found_in(await _valid(tables, pl.concat(found).unique("id", keep="first", maintain_order=True), question))
 
 
 async def _facts(tables: Tables, key: str, ids: list[str], question: Question) -> pl.DataFrame:

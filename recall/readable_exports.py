@@ -18,6 +18,7 @@ from slowwave.common.validity import live_sql
 from storage.snapshots import Snapshot, batches
 
 from .entities import with_last_seen
+from .facts import ALL
 
 # A memory as GraphML: entities are nodes, live relations are edges; opens in Gephi, yEd, networkx, igraph.
 
@@ -56,15 +57,10 @@ def write_graph(snapshot: Snapshot, now: datetime, path: Path) -> dict[str, int]
 
 def _nodes(snapshot: Snapshot, now: datetime, counts: Counter[str]) -> Iterator[str]:
     columns = ["id", "name", "entity_type", "first_seen_at", "last_seen_at"]
+    where = f"{live_sql(now)} AND object_id IS NULL"
     for part in batches(snapshot, "entities", columns):
         rows = with_last_seen(snapshot, part, part["id"].to_list())
-        about = snapshot.by_ids(
-            "facts",
-            rows["id"],
-            ["subject_id", "statement"],
-            key="subject_id",
-            where=f"{live_sql(now)} AND object_id IS NULL",
-        )
+        about = snapshot.by_ids("facts", rows["id"], ["subject_id", "statement"], key="subject_id", where=where)
         statements = dict(about.group_by("subject_id").agg(pl.col("statement").sort()).iter_rows())
         for id_, name, type_, first, last in rows.select(columns).iter_rows():
             lines = statements.get(id_, [])
@@ -153,12 +149,8 @@ def _with_facts(
     snapshot: Snapshot, entities: pl.DataFrame
 ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]], list[str]]]:
     """Each entity with its facts, the newest first, each with its source; and its other names."""
-    facts = pl.concat(
-        [
-            snapshot.by_ids(table, entities["id"], _PAGE_FACTS, key="subject_id", where=_LEARNED)
-            for table in ("facts", "facts_archive")
-        ]
-    )
+    parts = [snapshot.by_ids(name, entities["id"], _PAGE_FACTS, key="subject_id", where=_LEARNED) for name in ALL]
+    facts = pl.concat(parts)
     messages = snapshot.by_ids("messages", facts["message_id"].drop_nulls(), ["id", "conversation_id", "occurred_at"])
     whole = facts.join(messages.rename({"id": "message_id"}), on="message_id", how="left")
     newest = whole.sort("valid_from", "id", descending=[True, False], nulls_last=True)

@@ -155,7 +155,9 @@ class Recaller:
         """
         check_wordings(also)
         settings = self._walking(graph)
-        deadline = self._deadline(moment, settings, len(queries))
+        names = self._reads[moment.is_past, settings.graph != "none"]
+        is_known = names in self._answered and self._answered[names] is self._warm[names].latest
+        deadline = Deadline(settings.walk.recall_timeout_ms * len(queries), is_first=moment.is_past or not is_known)
         others = tuple((text, UNASKED) for text in dict.fromkeys(also) if text not in queries)
         try:
             about = None if last is None else self._read(lambda: entities_of_last(self.snapshot, last), deadline)
@@ -171,7 +173,9 @@ class Recaller:
             ]  # fmt: skip
             return self._recollect(questions, k, settings, only, deadline)
         except OutOfTime:
-            return _given_up(queries, deadline)
+            log.warning("a recall took longer than recall_timeout_ms allows and was given up")
+            took_ms = deadline.spent * 1000 / len(queries)
+            return [Recollection(query, took_ms=took_ms, is_timed_out=True) for query in queries]
 
     def find_entities(self, query: str, limit: int) -> tuple[FoundEntity, ...]:
         """The entities that a few words mean, best first: by name, alias and summary, else by meaning (S2-26)."""
@@ -199,13 +203,6 @@ class Recaller:
         check_embedded(tables, question.model)
         names = (await self.graphs.names.at(tables)).every
         return await ranked_entities(tables, names, question, self.settings, self._use)
-
-    def _deadline(self, moment: Moment, settings: RecallSettings, questions: int = 1) -> Deadline:
-        """When a recall ends that begins now; later where nothing was answered from this state before."""
-        names = self._reads[moment.is_past, settings.graph != "none"]
-        is_known = names in self._answered and self._answered[names] is self._warm[names].latest
-        limit = settings.walk.recall_timeout_ms * questions
-        return Deadline(limit, is_first=moment.is_past or not is_known)
 
     def _read(self, read: Callable[[], T], deadline: Deadline) -> T:
         """The result of a read from a snapshot; waits for it until the deadline."""
@@ -353,13 +350,6 @@ def _embedded(questions: Sequence[Question], embedder: Embedder) -> list[Questio
         )
         for question in questions
     ]
-
-
-def _given_up(queries: Sequence[str], deadline: Deadline) -> list[Recollection]:
-    """The recollections after the time-out: empty, and marked as timed out (S2-44)."""
-    log.warning("a recall took longer than recall_timeout_ms allows and was given up")
-    took_ms = deadline.spent * 1000 / len(queries)
-    return [Recollection(query, took_ms=took_ms, is_timed_out=True) for query in queries]
 
 
 def check_embedded(tables: Tables, model: str) -> None:

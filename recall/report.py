@@ -5,7 +5,6 @@ The report looks over a whole memory, changes nothing and leaves no trace (S0-17
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -19,7 +18,7 @@ from slowwave.common.settings import ReportSettings, SplitSettings
 from slowwave.common.text import normalise_name
 from slowwave.common.types import DuplicatePair, DuplicateReport, Observation
 from slowwave.common.validity import live_sql
-from slowwave.facts.deduplication.observations import KINDS, SimilarObservations, find_duplicates
+from slowwave.facts.deduplication.observations import KINDS, find_duplicates
 from slowwave.lifecycle.usage_scores import entity_usage_of, fold_reads, weigh
 from slowwave.review import report as rules
 from slowwave.review.split_plan import SplitPart, plan_hash
@@ -70,18 +69,13 @@ def duplicates_among(
     """`duplicates_of` for several entities, name by id, read at once; in their order (S0-28)."""
     if not entities:
         return ()
-    facts = _with_vectors(snapshot, now, f"owner_entity_id IN ({', '.join(map(quoted, entities))})")
+    where = f"owner_entity_id IN ({', '.join(map(quoted, entities))}) AND {OBSERVED} AND {live_sql(now)}"
+    facts = snapshot.frame("facts", where, [*NEEDED, "owner_entity_id", "vector"])
     parts = facts.partition_by("owner_entity_id", as_dict=True)
     return tuple(
         _reviewed(parts.get((id_,), facts.clear()), snapshot.dims, id_, name, likeness, limit)
         for id_, name in entities.items()
     )
-
-
-def _with_vectors(snapshot: Snapshot, now: datetime, whose: str) -> pl.DataFrame:
-    kinds = ", ".join(map(quoted, KINDS))
-    where = f"{whose} AND kind IN ({kinds}) AND {live_sql(now)}"
-    return snapshot.frame("facts", where, [*NEEDED, "owner_entity_id", "vector"])
 
 
 def _reviewed(
@@ -94,15 +88,9 @@ def _reviewed(
         for fact, statement, flag in facts.select("id", "statement", "similarity_flag").iter_rows()
     }
     clusters = tuple(tuple(observations[fact] for fact in members) for members in found.clusters)
-    return DuplicateReport(name, entity_id, found.total, found.found, _pairs(found, observations), clusters)
-
-
-def _pairs(found: SimilarObservations, observations: dict[str, Observation]) -> tuple[DuplicatePair, ...]:
-    rounded = found.pairs.with_columns(pl.col("cosine", "containment").round(DIGITS))
-    return tuple(
-        DuplicatePair(observations[a], observations[b], cosine, share, match_type, one_sentence)
-        for a, b, cosine, share, match_type, one_sentence in rounded.iter_rows()
-    )
+    rounded = found.pairs.with_columns(pl.col("cosine", "containment").round(DIGITS)).iter_rows()
+    pairs = tuple(DuplicatePair(observations[a], observations[b], *measures) for a, b, *measures in rounded)
+    return DuplicateReport(name, entity_id, found.total, found.found, pairs, clusters)
 
 
 # Entities that hold too much: which should be split, by which topics, and into what (S0-07 … S0-13, S0-16).
@@ -271,7 +259,9 @@ def reads_so_far(reading: Reading) -> pl.DataFrame:
     """ENTITY_USAGE of every entity that was ever read, reads that no steward has counted yet included (T5)."""
     usage = reading.frame("entity_usage", columns=list(frames.ENTITY_USAGE))
     merged = dict(reading.frame("entities", "merged_into IS NOT NULL", ["id", "merged_into"]).iter_rows())
-    unread = _uncounted(reading)
+    marks = reading.by_ids("log_marks", [LOG], ["version"])["version"].to_list()
+    mark = marks[0] if marks and marks[0] <= reading.handle(LOG).version else 0  # 0: the log was written again since
+    unread = reading.frame(LOG, f"{CREATED} > {mark}", ["entity_id", "query_hash", "at"])
     touched = [*merged, *merged.values(), *unread["entity_id"]]
     days = reading.by_ids("entity_days", touched, list(frames.ENTITY_DAYS), key="entity_id")
     fresh, fresh_days = fold_reads(usage, days, unread)
@@ -281,17 +271,11 @@ def reads_so_far(reading: Reading) -> pl.DataFrame:
     return entity_usage_of(whole, all_days, merged)
 
 
-def _uncounted(reading: Reading) -> pl.DataFrame:
-    """Reads that were logged after those that are counted: all of them, if the log was written again since."""
-    marks = reading.by_ids("log_marks", [LOG], ["version"])["version"].to_list()
-    mark = marks[0] if marks and marks[0] <= reading.handle(LOG).version else 0
-    return reading.frame(LOG, f"{CREATED} > {mark}", ["entity_id", "query_hash", "at"])
-
-
 PAIRS_EACH = 3
 """Listed pairs of each entity whose observations look alike, the nearest ones."""
 _ENTITY = ("id", "name", "entity_type", "status", "created_at", "pinned")
 PENDING = "state = 'pending'"
+MOST_DAYS = 36_500.0
 
 
 def consolidation_report(
@@ -302,13 +286,18 @@ def consolidation_report(
     Nothing is written, and no read is logged (T27). `stale_days` is a number of days from 0, None: that of the
     settings; raises `UnusableInput` for any other.
     """
-    unread_for = _checked(settings.stale_days if stale_days is None else stale_days)
+    days = settings.stale_days if stale_days is None else stale_days
+    if not 0.0 <= days <= MOST_DAYS:  # nan is in no range
+        raise UnusableInput(f"stale_days = {days} is out of range.", f"It is a number from 0 to {MOST_DAYS:.0f}.")
+    unread_for = float(days)
     sizes = scan_entities(snapshot, settings.split, now)
     entities, usage = _entities(snapshot, sizes), reads_so_far(snapshot)
     relations = snapshot.frame("facts", f"kind = 'relation' AND {live_sql(now)}", ["subject_id", "object_id"])
     scores = weigh(entities, usage, relations, now, settings.use)
     archival = rules.archival_candidates(entities, scores, usage)
-    flagged = rules.flagged_observations(_flagged(snapshot, now), entities)
+    columns = ["id", "owner_entity_id", "statement", "similar_to_id", "similarity_score"]
+    alike = snapshot.frame("facts", f"similarity_flag AND {OBSERVED} AND {live_sql(now)}", columns)
+    flagged = rules.flagged_observations(alike, entities)
     ids = [each["entity_id"] for each in archival]
     stale = rules.stale_entities(entities, usage, ids, settings, now, unread_for)
     candidates = rules.split_candidates(sizes, entities)
@@ -332,24 +321,12 @@ def consolidation_report(
     }  # fmt: skip
 
 
-def _checked(stale_days: float) -> float:
-    most = 36_500.0
-    if math.isnan(stale_days) or not 0.0 <= stale_days <= most:
-        raise UnusableInput(f"stale_days = {stale_days} is out of range.", f"It is a number from 0 to {most:.0f}.")
-    return float(stale_days)
-
-
 def _entities(snapshot: Snapshot, sizes: pl.DataFrame) -> pl.DataFrame:
     """ENTITIES of the rules, in order of ids; of what is archived no observations are counted."""
     whole = snapshot.frame("entities", "merged_into IS NULL", _ENTITY).with_columns(pl.col("name").fill_null(""))
     named = whole.with_columns(rules.called_names(whole["name"], whole["entity_type"], whole["id"]))
     counted = named.join(sizes.select("count", id="entity_id"), on="id", how="left")
     return counted.with_columns(pl.col("count").fill_null(0)).sort("id")
-
-
-def _flagged(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
-    columns = ["id", "owner_entity_id", "statement", "similar_to_id", "similarity_score"]
-    return snapshot.frame("facts", f"similarity_flag AND {OBSERVED} AND {live_sql(now)}", columns)
 
 
 def _most_read(entities: pl.DataFrame, usage: pl.DataFrame, number: int) -> pl.DataFrame:

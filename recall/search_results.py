@@ -63,7 +63,7 @@ async def final_order(
     if settings.limbic and order:
         order = weighted(order, await _use(tables, found, use, question, settings.use), "limbic")
     if question.conversation:
-        order = weighted(order, _current(order, found, question, EPISODE_BOOST), "episode")
+        order = weighted(order, _current(order, found, question), "episode")
     vectors = np.empty((0, 0), np.float32)
     if settings.diversity and order:
         vectors = np.stack([found.vectors[fact.fact_id] for fact in order if fact.fact_id])
@@ -113,15 +113,11 @@ def _along_named(found: Ranked, walk: Walk, question: str) -> Walk:
 
 def _of_period(found: Ranked, period: Period) -> set[str]:
     """The facts of the period that a question names: said or begun in it, or a relation that held at a time in it."""
-
-    def has_object(row: Row) -> bool:
-        return row["object_id"] is not None or row["object_text"] is not None
-
     return {
         name
         for name, row in found.facts.items()
         if any(period.covers(row[column]) for column in FACT_TIMES)
-        or (has_object(row) and period.meets(row["valid_from"], row["valid_to"]))
+        or ((row["object_id"], row["object_text"]) != (None, None) and period.meets(row["valid_from"], row["valid_to"]))
     }
 
 
@@ -129,12 +125,10 @@ OTHER_SCOPE = 0.6  # what a line of another project counts where the question na
 EPISODE_BOOST = 0.1  # what a fact of the conversation gains that is asked in (S2-74)
 
 
-def _current(
-    order: Sequence[RankedFact], found: Ranked, question: Question, boost: float
-) -> Mapping[str, Mapping[str, float]]:
+def _current(order: Sequence[RankedFact], found: Ranked, question: Question) -> Mapping[str, Mapping[str, float]]:
     """The factor of facts that the conversation says which is going on: one of their messages is of it (S2-74)."""
     rows = ((fact.fact_id, {*fact.sources, found.facts[fact.fact_id]["message_id"]}) for fact in order if fact.fact_id)
-    return {name: {"episode": 1.0 if question.conversation.isdisjoint(by) else 1.0 + boost} for name, by in rows}
+    return {name: {"episode": 1.0 + EPISODE_BOOST * (not question.conversation.isdisjoint(by))} for name, by in rows}
 
 
 async def with_sources(

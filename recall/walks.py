@@ -86,7 +86,9 @@ async def _found(
         return {}
     land, names = await tables.together(graphs.at(tables, question.moment), graphs.names.at(tables))
     found = _named(names.whole, question.text, settings.walk) or await _near(tables, question, settings.walk)
-    seeds = _seeds(land, found, settings.walk)
+    known = {land.graph.place_of[name]: score for name, score in found.items() if name in land.graph.place_of}
+    nodes, scores = np.array([*known], np.int32), np.array([*known.values()], np.float64)
+    seeds = choose_seeds(land.graph, nodes, scores, land.communities, settings.walk)
     if not len(seeds.nodes):
         return {}
     longest = time.monotonic() + SHARE * settings.walk.recall_timeout_ms / 1000
@@ -116,12 +118,6 @@ async def _near(tables: Tables, question: Question, settings: WalkSettings) -> d
     except (RuntimeError, ValueError, OSError) as error:
         log.warning("no seeds by meaning: %s", error)
         return {}
-
-
-def _seeds(land: Landscape, found: Mapping[str, float], settings: WalkSettings) -> Seeds:
-    known = {land.graph.place_of[entity]: score for entity, score in found.items() if entity in land.graph.place_of}
-    nodes, scores = np.array([*known], np.int32), np.array([*known.values()], np.float64)
-    return choose_seeds(land.graph, nodes, scores, land.communities, settings)
 
 
 def _walked(

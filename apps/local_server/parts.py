@@ -151,7 +151,11 @@ def _start_missing(setup: Setup) -> bool:
     """Start the parts that are not up and wait until they are ready; whether there were any."""
     up = {part: found for part in PARTS if (found := running(setup, part))}
     for found in up.values():
-        _check_same(setup, found)
+        if found["options"] != setup.options:
+            raise Refused(
+                f"It is up with other options: {shlex.join(found['options'])}.",
+                f"Stop it first: slowwave down --port {setup.port}",
+            )
     if "server" not in up:
         check_free(setup)
     started: dict[Part, subprocess.Popen[bytes]] = {}
@@ -180,14 +184,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGTERM)
-
-
-def _check_same(setup: Setup, found: Mapping[str, Any]) -> None:
-    if found["options"] != setup.options:
-        raise Refused(
-            f"It is up with other options: {shlex.join(found['options'])}.",
-            f"Stop it first: slowwave down --port {setup.port}",
-        )
 
 
 def check_free(setup: Setup) -> None:

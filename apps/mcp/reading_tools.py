@@ -176,8 +176,7 @@ def ask(
     """
     memory = memory_of(ctx)
     reply = memory.ask(question, token_budget, as_of=as_of, known_as_of=known_as_of, scope=scope, also=also or ())
-    document: Document = worded(reply.as_json(), memory.place.locale)
-    return document
+    return worded(reply.as_json(), memory.place.locale)
 
 
 @tool("History", "reads")

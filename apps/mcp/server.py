@@ -67,13 +67,16 @@ def make_server(
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(memory.close)
 
+    auth = None
+    if address:  # a token that was agreed on beforehand: no authorization server is advertised
+        auth = AuthSettings(issuer_url=AnyHttpUrl(address.url(address.port, "")), resource_server_url=None)
     return MCPServer[OpenMemory](
         "slowwave",
         instructions=INSTRUCTIONS,
         version=__version__,
         lifespan=lifespan,
         log_level="WARNING",
-        auth=auth_settings(address) if address else None,
+        auth=auth,
         token_verifier=verifier,
         tools=_tools(),
     )
@@ -209,11 +212,6 @@ class OneToken:
             return AccessToken(token=token, client_id="slowwave", scopes=[])
         await anyio.sleep(self._pause_s)
         return None
-
-
-def auth_settings(address: Address) -> AuthSettings:
-    """A token that was agreed on beforehand: no authorization server is advertised."""
-    return AuthSettings(issuer_url=AnyHttpUrl(f"http://{address.shown_host}:{address.port}"), resource_server_url=None)
 
 
 def allowed_names(address: Address, more: Sequence[str] = ()) -> TransportSecuritySettings:

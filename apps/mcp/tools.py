@@ -137,11 +137,14 @@ _WORDS: Mapping[str, Callable[[str, Locale], str]] = {
 }
 
 
-def worded(document: Any, locale: Locale) -> Any:
+def worded(document: R, locale: Locale) -> R:
     """A document in which types and relations are named as the settings say, wherever they stand in it."""
+    made: Any = document
     if isinstance(document, Mapping):
-        return {
+        made = {
             key: _WORDS[key](value, locale) if key in _WORDS and isinstance(value, str) else worded(value, locale)
             for key, value in document.items()
         }
-    return [worded(each, locale) for each in document] if isinstance(document, list | tuple) else document
+    elif isinstance(document, list | tuple):
+        made = [worded(each, locale) for each in document]
+    return cast(R, made)

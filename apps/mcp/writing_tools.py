@@ -182,8 +182,7 @@ def find_duplicate_observations(
     What is redundant goes with `delete_observations`, if a person allows it. Numbers and negations matter: 'likes' and
     'does not like' look alike and are no duplicates.
     """
-    found: Document = memory_of(ctx).duplicates(entity_name, threshold, containment_threshold).as_json()
-    return found
+    return memory_of(ctx).duplicates(entity_name, threshold, containment_threshold).as_json()
 
 
 @tool("Find split candidates", "reads")
@@ -203,8 +202,7 @@ def analyze_entity_split(ctx: Agent, entity_name: EntityName) -> Document:
 
     memory = memory_of(ctx)
     analysis = analyze_split(memory.snapshot, memory.place.settings.split, datetime.now(UTC), entity_name)
-    document: Document = worded(analysis, memory.place.locale)
-    return document
+    return worded(analysis, memory.place.locale)
 
 
 @tool("Suggest a split", "reads")
@@ -217,8 +215,7 @@ def propose_entity_split_tool(ctx: Agent, entity_name: EntityName) -> Document:
 
     memory = memory_of(ctx)
     suggestion = suggest_split(memory.snapshot, memory.place.settings.split, datetime.now(UTC), entity_name)
-    document: Document = worded(suggestion.as_json(), memory.place.locale)
-    return document
+    return worded(suggestion.as_json(), memory.place.locale)
 
 
 @tool("Consolidation report", "reads")
@@ -237,5 +234,4 @@ def consolidation_report(
 
     memory = memory_of(ctx)
     found = report(memory.snapshot, memory.place.settings.report, datetime.now(UTC), stale_days)
-    document: Document = worded(found, memory.place.locale)
-    return document
+    return worded(found, memory.place.locale)

@@ -157,7 +157,8 @@ class Access:
         if path == LOGIN:
             return await self._log_in(request)
         given = request.query_params.get("token") if request.method == "GET" else None
-        if given is None and self._shows_cookie(request):
+        cookie = request.cookies.get(_cookie(request), "")
+        if given is None and hmac.compare_digest(cookie.encode(), self._session.encode()):
             return None if request.method in SAFE or _is_from_here(request) else _refusal(403)
         return await self._let_in(request, given)
 
@@ -183,10 +184,6 @@ class Access:
             _cookie(request), self._session, httponly=True, samesite="strict", secure=request.url.scheme == "https"
         )
         return answer
-
-    def _shows_cookie(self, request: Request) -> bool:
-        given = request.cookies.get(_cookie(request), "")
-        return hmac.compare_digest(given.encode(), self._session.encode())
 
 
 def _cookie(request: Request) -> str:

@@ -115,19 +115,15 @@ def people(site: Site, request: Request, values: Values) -> Response:
     types = site.snapshot.frame("entities", columns=["entity_type"])["entity_type"].drop_nulls().unique().sort()
     chosen = type if type in types else None
     if words:
-        total, entities = _meant(site, words, chosen if "type" in values else None)
+        now, seen, only = datetime.now(UTC), site.snapshot, chosen if "type" in values else None
+        found = [each for each in site.browsing.find_entities(words, MOST) if only in (None, each.entity_type)]
+        entities = tuple(entity_with_id(seen, now, each.id) for each in found[:FOUND])
+        total = len(entities)
     else:
         total, entities = site.browsing.entities(MOST, chosen)
     return site.page(
         request, "people.html", words=words, type=type, types=types.to_list(), total=total, entities=entities
     )
-
-
-def _meant(site: Site, words: str, type: str | None) -> tuple[int, tuple[Entity, ...]]:
-    now, seen = datetime.now(UTC), site.snapshot
-    found = [each for each in site.browsing.find_entities(words, MOST) if type in (None, each.entity_type)]
-    entities = tuple(entity_with_id(seen, now, each.id) for each in found[:FOUND])
-    return len(entities), entities
 
 
 def known_of(site: Site, id: str, day: str = "") -> tuple[Entity, tuple[RecalledFact, ...], tuple[RecalledFact, ...]]:

@@ -13,14 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from apps.configuration import person_name
 from recall.history import run_to_undo, story_of
 from recall.overview import list_runs, run_record
-from recall.proposals import (
-    Proposal,
-    ProposalStory,
-    list_proposals,
-    proposal_named,
-    story_of_proposal,
-    summary_of,
-)
+from recall.proposals import Proposal, list_proposals, proposal_named, story_of_proposal, summary_of
 from slowwave.common.errors import UndoRefused, UnknownName, UnusableInput
 from slowwave.common.types.stories import Line, changed_lines
 from slowwave.review.proposals import Person
@@ -103,44 +96,34 @@ SHOWN = 50
 def proposals_listed(site: Site, request: Request, values: Values) -> Response:
     """What waits, oldest first, or the last decisions."""
     seen, is_open = site.snapshot, values.get("show") != "decided"
-    found: Sequence[Proposal] = list_proposals(seen, "pending") if is_open else _decided(site)
+    found: Sequence[Proposal] = list_proposals(seen, "pending" if is_open else None)
+    if not is_open:
+        closed = (each for each in found if each.state != "pending")
+        found = sorted(closed, key=lambda each: each.decided_at or each.proposed_at, reverse=True)
     shown = [(each, summary_of(seen, each)) for each in found[:SHOWN]]
     return site.page(request, "reviews.html", proposals=shown, total=len(found), is_open=is_open)
 
 
-def _decided(site: Site) -> list[Proposal]:
-    closed = [each for each in list_proposals(site.snapshot, None) if each.state != "pending"]
-    return sorted(closed, key=lambda each: each.decided_at or each.proposed_at, reverse=True)
-
-
 def one_proposal(site: Site, request: Request, values: Values) -> Response:
     """One proposal: what it would change, what it rests on, who said it, and the forms to decide."""
-    story = _story(site, request)
-    proposal = story.proposal
+    seen = site.snapshot
+    proposal = proposal_named(seen, request.path_params["id"])
+    story = story_of_proposal(seen, proposal, datetime.now(UTC))
     return site.page(
         request, "proposal.html", story=story, proposal=proposal, is_open=proposal.state == "pending",
         way_on=what_to_do(proposal), person=person_name(),
     )  # fmt: skip
 
 
-def _story(site: Site, request: Request) -> ProposalStory:
-    seen = site.snapshot
-    return story_of_proposal(seen, proposal_named(seen, request.path_params["id"]), datetime.now(UTC))
-
-
 def decide_now(site: Site, request: Request, values: Values) -> Response:
     """Approve or reject, and show what became of it."""
     proposal = proposal_named(site.snapshot, request.path_params["id"])
-    choice = _choice(request.path_params["choice"])
+    choice = request.path_params["choice"]
+    if choice not in get_args(Choice):
+        raise UnknownName("decision", choice, get_args(Choice))
     if choice != "reject" and proposal.is_risky and values.get("risk") != "yes":
         risks = ", ".join(proposal.risks)
         raise UnusableInput(f"This proposal has a risk: {risks}.", "Go back, and confirm it beside the button.")
     person = Person(person_name(text(values, "by")), "browser")
-    decide(site.place.run("review"), [proposal.id], choice, person, text(values, "note"))
+    decide(site.place.run("review"), [proposal.id], cast(Choice, choice), person, text(values, "note"))
     return RedirectResponse(f"/review/{proposal.id}", 303)
-
-
-def _choice(text: str) -> Choice:
-    if text not in get_args(Choice):
-        raise UnknownName("decision", text, get_args(Choice))
-    return cast(Choice, text)

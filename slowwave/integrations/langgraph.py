@@ -84,7 +84,9 @@ class SlowwaveStore(BaseStore):
         is_wide = any(isinstance(op, SearchOp | ListNamespacesOp) for op in operations)
         with self._lock:
             kept = self._all(is_read=not all(isinstance(op, PutOp) for op in operations))
-            shelf = _shelf(kept) if is_wide else InMemoryStore()
+            shelf = InMemoryStore()  # LangGraph's own store knows filters, paging and conditions of namespaces
+            if is_wide:
+                shelf.batch([PutOp(*place, each.item.value) for place, each in kept.items()])
             results = [self._read(op, kept, shelf) for op in operations]
             if writes := {(op.namespace, op.key): op for op in operations if isinstance(op, PutOp)}:
                 self._write(writes, kept)
@@ -120,7 +122,8 @@ class SlowwaveStore(BaseStore):
         wanted = op.offset + op.limit
         scores = self._scores(op.query, left, wanted) if op.query and left else {}
         order = sorted(left, key=lambda fact: -scores.get(fact, float("-inf")))
-        return [_scored(left[fact], scores.get(fact)) for fact in order[op.offset : wanted]]
+        items = ((left[fact], scores.get(fact)) for fact in order[op.offset : wanted])
+        return [SearchItem(i.namespace, i.key, i.value, i.created_at, i.updated_at, score) for i, score in items]
 
     def _scores(self, query: str, among: Mapping[str, Item], wanted: int) -> dict[str, float]:
         """The scores of these facts for a query; where recall finds too few, the meaning orders the rest below."""
@@ -234,14 +237,3 @@ def _parsed(statement: str) -> tuple[Place, dict[str, Any]] | None:
             continue
         return (tuple(namespace.split(".")), key), value
     return None
-
-
-def _shelf(kept: Mapping[Place, _Kept]) -> InMemoryStore:
-    """The items in LangGraph's own store, which knows filters, paging and conditions of namespaces."""
-    shelf = InMemoryStore()
-    shelf.batch([PutOp(*place, each.item.value) for place, each in kept.items()])
-    return shelf
-
-
-def _scored(item: Item, score: float | None) -> SearchItem:
-    return SearchItem(item.namespace, item.key, item.value, item.created_at, item.updated_at, score)

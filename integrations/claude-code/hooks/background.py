@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import memory as plugin
@@ -77,7 +78,8 @@ def fill_inbox() -> Iterator[str]:
 def copy(transcript: str, target: str, project: str) -> None:
     """Copy the messages of a transcript, all of them as said in the folder of the project."""
     part = f"{target}.part"
-    with open(transcript, "rb") as lines, open(part, "w", encoding="utf-8", opener=_private) as copied:
+    private = partial(os.open, mode=0o600)
+    with open(transcript, "rb") as lines, open(part, "w", encoding="utf-8", opener=private) as copied:
         for line in lines:
             with suppress(ValueError, RecursionError):
                 message = json.loads(line)
@@ -88,10 +90,6 @@ def copy(transcript: str, target: str, project: str) -> None:
         os.replace(part, target)
     else:
         os.remove(part)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def look() -> None:

@@ -60,11 +60,6 @@ def tokens() -> int:
     return int(given) if given.isdigit() else SESSION_TOKENS
 
 
-def has_settings() -> bool:
-    """Whether somebody wrote settings for this memory; without any, no model is ever called."""
-    return "SLOWWAVE_CONFIG" in os.environ or os.path.isfile(home("slowwave.toml"))
-
-
 def find_command() -> str:
     """The command `slowwave`: SLOWWAVE_COMMAND, else the first on the PATH; empty where there is none."""
     given = os.environ.get("SLOWWAVE_COMMAND")
@@ -363,8 +358,9 @@ def setup(program: str, words: list[str]) -> int:
 
 
 def rules() -> list[str]:
-    """The options by which no model is called, unless there are settings."""
-    return [] if has_settings() else ["--llm", "quotes"]
+    """The options by which no model is called, unless somebody wrote settings for this memory."""
+    has_settings = "SLOWWAVE_CONFIG" in os.environ or os.path.isfile(home("slowwave.toml"))
+    return [] if has_settings else ["--llm", "quotes"]
 
 
 def forget(program: str, words: list[str]) -> int:

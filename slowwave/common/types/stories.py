@@ -125,7 +125,6 @@ class Story:
     @property
     def text(self) -> str:
         """The story in plain sentences, as `slowwave why` prints it."""
-
         return text_of(self)
 
     def as_json(self) -> dict[str, Any]:
@@ -168,6 +167,7 @@ _TOWARDS = {"supersede": ("Replaced by", "Took the place of"), "absorb": ("Merge
 _BESIDE = {"supersede": "now", "absorb": "also stands for", "contradict": "against", "dispute": "against"}
 """Decisions of a run that are told with the other row, and what stands between the two."""
 _FIRST = ("create", "reassert", "repeat")
+"""Decisions that come before others of one moment: learned, said again."""
 _OWN = frozenset({"create", "archive", "prune"})
 """Decisions about one fact alone: others beside it look like it, or no longer count as like it."""
 _SAYS_THE_SAME = frozenset({"absorb", "reassert", "repeat"})
@@ -364,14 +364,9 @@ def _quote_line(story: Story, source: Provenance) -> Line:
 
 def _decided(story: Story, decisions: Sequence[Decided]) -> list[Line]:
     """A line each, in the order of time; what was decided several times in the same words is one."""
-    in_order = sorted(decisions, key=lambda each: (str(each.at or ""), _order(each.action)))
+    in_order = sorted(decisions, key=lambda each: (str(each.at or ""), (*_FIRST, each.action).index(each.action)))
     counted = Counter((_day(each.at), _sentence(story, each), _short_run(each.run)) for each in in_order)
     return [Line(day, f"{text} ({n} times)" if n > 1 else text, run) for (day, text, run), n in counted.items()]
-
-
-def _order(action: str) -> int:
-    """The order within one moment: learned, said again, decided."""
-    return _FIRST.index(action) if action in _FIRST else len(_FIRST)
 
 
 def _sentence(story: Story, each: Decided) -> str:

@@ -149,19 +149,14 @@ _SYSTEMS: Mapping[str, _System] = {
 SYSTEMS = tuple(_SYSTEMS)
 
 
-def known_system(name: str) -> str:
-    """The name itself, or UnknownName."""
-    if name not in (*SYSTEMS, "auto"):
-        raise UnknownName("memory system", name, (*SYSTEMS, "auto"))
-    return name
-
-
 def read_export(values: Values, system: str = "auto", name: str = "It") -> Foreign:
     """The content of the JSON values of a file, each with its place.
 
-    Raises `UnusableInput` if the system is unknown, or nothing can be read as an export of `system`.
+    Raises `UnknownName` for an unknown system, and `UnusableInput` if nothing can be read as an export of `system`.
     """
-    found = system_of(values, name) if known_system(system) == "auto" else system
+    if system not in (*SYSTEMS, "auto"):
+        raise UnknownName("memory system", system, (*SYSTEMS, "auto"))
+    found = system_of(values, name) if system == "auto" else system
     drafts, chosen = Drafts(), _SYSTEMS[found]
     items = [each for place, value in values for each in _items(place, value, chosen.lists)]
     for place, item in sorted(
