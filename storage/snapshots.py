@@ -18,7 +18,7 @@ from slowwave.common.validity import columns_of, of_rows
 from .connection import answer, numbered, query_of
 from .disk import WAY_OUT, broken_files, damaged, is_of_files, manifest_on_disk, plain_errors
 from .residents import Condition
-from .rows import column_names, empty_frame, filled, id_filters, quoted, table_named
+from .rows import column_names, empty_frame, filled, id_filters, table_named
 from .tables import TABLES, Role
 
 if TYPE_CHECKING:
@@ -308,14 +308,6 @@ class Reading:
         except (ValueError, RuntimeError, OSError):  # a compaction moved them
             return None
         return rows if {*rows["id"]} == {*resident.values("id", places)} and len(rows) == len(places) else None
-
-    def starting_with(self, name: str, column: str, text: str, columns: Sequence[str]) -> pl.DataFrame:
-        """Rows of which a column starts with a text, in no particular order."""
-        starts = Condition(f"starts_with({column}, {quoted(text)})")
-        resident = self.resident(name)
-        if resident is not None and resident.has((column, *columns)):
-            return resident.frame(np.flatnonzero(resident.mask(starts)), columns)
-        return self.frame(name, starts.sql, columns)
 
     def count(self, name: str, where: str | None = None) -> int:
         """Number of rows, optionally of those that match."""
