@@ -49,7 +49,7 @@ from tasks.orchestration.phases import asking, tidy
 from tasks.orchestration.tallies import IngestTally, publish_summary
 from tasks.runtime.engine import Event, announce, flow, log, report_progress
 from tasks.runtime.run_pages import show_table
-from tasks.runtime.runs import Run, Writing, existing_run, has_begun, new_run, recorded
+from tasks.runtime.runs import Run, Writing, begin_now, existing_run, has_committed, new_run, recorded
 from tasks.runtime.writing import titles_of, under_approval
 
 Format = Literal[  # those of `slowwave.reading.ingestion.parsers`; the form needs them in words
@@ -107,6 +107,7 @@ async def ingest(
             tally.admitted(intake, admit_messages(run, intake, settings, dry_run=dry_run))
             await report_progress("messages read", tally.counts[RunCount.MESSAGES_READ])
         if settings.extract.enabled and not dry_run:
+            begin_now(run)  # whoever erases something waits for a run that asks a model
             await _learn(run, settings, tally, ends)
             propose_overrides(run, settings)
             tally.proposed(titles_of(run))
@@ -116,7 +117,7 @@ async def ingest(
             tally.quoted = quoted_left(run)
         if not dry_run:
             tally.are_communities_due = note_due(run, settings.extract.community_refresh_interval)
-        tally.has_written = not dry_run and has_begun(run)
+        tally.has_written = not dry_run and has_committed(run)
         if tally.has_written:
             tidy(run, after_little=tally.has_written_little)
     await publish_summary(run, tally)

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 
 from slowwave.common.text import SCRIPTS_OF_SIGNS, signs_of
-from slowwave.common.validity import columns_of
 
 from .columns import best_scores
 from .connection import answer, answers, query_of
@@ -34,6 +33,7 @@ _CROWD = 200  # the same for a condition, which as many rows as a batch writes a
 _FEW = 2_000  # rows that meet a condition, up to which they are read and compared
 _BEFORE = 100  # rows before those that an index does not contain, which must have been written earlier
 _BLOCK = 512
+_AT_ONCE = 64  # vectors that are compared with all of a table in memory at once, 4 bytes for each two
 _STRETCH = 64
 _TIES = 20  # beyond, equal vectors would fill memory
 _WORD = re.compile(r"\w+", re.UNICODE)
@@ -113,9 +113,6 @@ def near_rows(
     texts = questions["text"].fill_null("").to_list()
     with_vector = questions.filter(pl.col("vector").is_not_null())
     vectors = unit_matrix(with_vector["vector"], reading.dims)
-    resident, judged = reading.resident(name), columns_of(where)
-    if resident is not None and judged is not None and resident.has((*columns, *judged, "scope")):
-        return _near_in_memory(resident, questions["scope"], texts, with_vector["scope"], vectors, k, where, columns)
 
     def by_meaning(places: np.ndarray, inside: str) -> pl.DataFrame:
         return nearest(reading, name, vectors[places], k, inside)
@@ -123,30 +120,16 @@ def near_rows(
     def by_words(places: np.ndarray, inside: str) -> pl.DataFrame:
         return matching_many(reading, name, [texts[place] for place in places], k, inside)
 
+    matched = by_scope(questions["scope"], where, by_words, MATCHED)
+    if (resident := reading.in_memory(name, where, (*columns, "scope"))) is not None:
+        found = [resident.places("id", matched["id"].unique())]
+        for places, inside in scopes_of(with_vector["scope"], where):
+            for block in np.array_split(vectors[places], len(places) // _AT_ONCE + 1):
+                with resident.foreseen(block):
+                    found += (resident.nearest(vector, k, Condition(inside))[0] for vector in block)
+        return resident.frame(np.unique(np.concatenate(found)), columns)
     near = by_scope(with_vector["scope"], where, by_meaning, FOUND)
-    found = pl.concat([near[ROW], by_scope(questions["scope"], where, by_words, MATCHED)[ROW]])
-    return reading.by_numbers(name, found.unique().sort(), columns)
-
-
-def _near_in_memory(
-    resident: Resident,
-    scopes: pl.Series,
-    texts: Sequence[str],
-    scopes_of_vectors: pl.Series,
-    vectors: np.ndarray,
-    k: int,
-    where: str,
-    columns: Sequence[str],
-) -> pl.DataFrame:
-    """`near_rows` of a table in memory."""
-    found = [np.zeros(0, np.int64)]
-    with resident.foreseen(vectors):
-        for places, inside in scopes_of(scopes_of_vectors, where):
-            found += (resident.nearest(vectors[place], k, Condition(inside))[0] for place in places)
-    for places, inside in scopes_of(scopes, where):
-        distinct = dict.fromkeys(texts[place] for place in places)
-        found += (resident.matching(text, k, Condition(inside))[0] for text in distinct)
-    return resident.frame(np.unique(np.concatenate(found)), columns)
+    return reading.by_numbers(name, pl.concat([near[ROW], matched[ROW]]).unique().sort(), columns)
 
 
 def unit_matrix(column: pl.Series, dims: int) -> np.ndarray:
@@ -347,9 +330,9 @@ def _matching_first(reading: Reading, name: str, texts: Sequence[str], k: int, w
     too few of these meet it: on a large table it takes longer than the search."""
     found = _matching_each(reading, name, texts, k + _SPARE, None)
     first = found.group_by("text", maintain_order=True).head(k)
-    meets = _meeting(reading, name, first[ROW], where)
+    meets = _meeting(reading, name, first, where)
     lacking = first.filter(~pl.col(ROW).is_in(meets.implode()))["text"]
-    spare = found.filter(pl.col("text").is_in(lacking.implode())).join(first, on=ROW, how="anti")[ROW]
+    spare = found.filter(pl.col("text").is_in(lacking.implode())).join(first, on=ROW, how="anti")
     meets = pl.concat([meets, _meeting(reading, name, spare, where)])
     met = found.filter(pl.col(ROW).is_in(meets.implode()))
     best = met.group_by("text", maintain_order=True).head(k).select(found.columns)
@@ -360,9 +343,12 @@ def _matching_first(reading: Reading, name: str, texts: Sequence[str], k: int, w
     return pl.concat([best.filter(~pl.col("text").is_in(short)), again])
 
 
-def _meeting(reading: Reading, name: str, numbers: pl.Series, where: str) -> pl.Series:
-    """Those of the rows that meet a condition."""
-    rows = numbered_rows(reading.handle(name), numbers.unique().sort(), {ROW: ROW, "meets": where})
+def _meeting(reading: Reading, name: str, found: pl.DataFrame, where: str) -> pl.Series:
+    """The numbers of those of the rows that meet a condition."""
+    if reading.in_memory(name, where, ["id"]) is not None:
+        ids = reading.by_ids(name, found["id"], ["id"], where=where)["id"]
+        return found.filter(pl.col("id").is_in(ids.implode()))[ROW].unique()
+    rows = numbered_rows(reading.handle(name), found[ROW].unique().sort(), {ROW: ROW, "meets": where})
     return rows.filter("meets")[ROW]
 
 

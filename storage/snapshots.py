@@ -182,19 +182,18 @@ class Reading:
         wanted = list(columns) if columns is not None else column_names(name)
         if self.is_blank(name):
             return self._no_rows(name, wanted)
-        resident, read = self.resident(name), [*dict.fromkeys((*wanted, *order))]
-        places = self._places(name, where) if where and resident is not None and resident.has(read) else None
-        if places is not None and resident is not None and len(places) <= min(FEW, FEW if limit is None else limit):
-            rows = resident.frame(places, read)
-            return (rows.sort(order, nulls_last=True) if order else rows).select(wanted)
+        read = [*dict.fromkeys((*wanted, *order))]
+        if where and (resident := self.in_memory(name, where, read)) is not None:
+            places = np.flatnonzero(resident.mask(Condition(where)))
+            if len(places) <= min(FEW, FEW if limit is None else limit):
+                rows = resident.frame(places, read)
+                return (rows.sort(order, nulls_last=True) if order else rows).select(wanted)
         return self._read(name, where, wanted, limit, order)
 
-    def _places(self, name: str, where: str) -> npt.NDArray[np.int64] | None:
-        """Where the rows that meet a condition are in memory; None where memory does not tell."""
+    def in_memory(self, name: str, where: str, columns: Iterable[str] = ()) -> Resident | None:
+        """The table in memory, if it has these columns and can judge the condition."""
         resident, judged = self.resident(name), columns_of(where)
-        if resident is None or judged is None or not resident.has(judged):
-            return None
-        return np.flatnonzero(resident.mask(Condition(where)))
+        return resident if resident is not None and judged and resident.has((*judged, *columns)) else None
 
     def _read(
         self, name: str, where: str | None, columns: Sequence[str], limit: int | None, order: Sequence[str]
@@ -290,7 +289,9 @@ class Reading:
         later = [] if is_read.all() else resident.values("id", places[~is_read])
         written = self._as_written(name, later, columns) if later else self._no_rows(name, columns)
         read = None if written is None else self._numbered(name, resident, places[is_read], columns)
-        return None if written is None or read is None else pl.concat([part for part in (written, read) if len(part)])
+        if written is None or read is None or len(written) + len(read) != len(places):
+            return None
+        return pl.concat([part for part in (written, read) if len(part)])
 
     def _numbered(
         self, name: str, resident: Resident, places: npt.NDArray[np.int64], columns: Sequence[str]
@@ -313,11 +314,9 @@ class Reading:
         """Number of rows, optionally of those that match."""
         if self.is_blank(name):
             return 0
-        resident = self.resident(name)
-        if resident is not None and where is None:
-            return len(resident)
-        if where is not None and (places := self._places(name, where)) is not None:
-            return len(places)
+        resident = self.resident(name) if where is None else self.in_memory(name, where)
+        if resident is not None:
+            return len(resident) if where is None else int(resident.mask(Condition(where)).sum())
         return int(self.handle(name).count_rows(self.seen(name, where)))
 
     def count_ids(self, name: str, ids: Sequence[str] | pl.Series) -> int:

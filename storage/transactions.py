@@ -113,7 +113,11 @@ class Transaction(Reading):
         if seen < len(changes):
             left |= RowStep(0, 0, tuple(changes[seen:])).left
             self._left[name] = len(changes), left
-        mine = [place[0].take([place[1]]).select(columns) for id_ in ids if (place := left.get(id_)) is not None]
+        found: dict[int, tuple[pa.Table, list[int]]] = {}
+        for id_ in ids:
+            if (place := left.get(id_)) is not None:
+                found.setdefault(id(place[0]), (place[0], []))[1].append(place[1])
+        mine = [rows.select(columns).take(places) for rows, places in found.values()]
         others = [id_ for id_ in ids if id_ not in left]
         parts = [pl.DataFrame(pl.from_arrow(pa.concat_tables(mine)))] if mine else []
         if others:

@@ -37,6 +37,7 @@ _WAS_TRUE = ("active", "superseded", "archived")
 _MOMENT = re.compile(r"\btimestamp '(?=\d)")
 _NOT_TRUE = re.compile(r"\b(\w+) IS NOT TRUE\b")  # of what is null Polars says null
 _OTHERWISE = re.compile(r"LIKE|REGEXP|IS NOT (TRUE|FALSE)", re.IGNORECASE)
+_TEXTS = re.compile(r"'(?:[^']|'')*'")
 
 
 @lru_cache(64)  # one question asks the same of several parts of a table
@@ -48,12 +49,14 @@ def of_rows(sql: str) -> pl.Expr:
 @lru_cache(64)
 def columns_of(sql: str) -> tuple[str, ...] | None:
     """The columns that `of_rows` of a filter reads; None where the store may judge otherwise than a frame."""
-    if _OTHERWISE.search(_NOT_TRUE.sub("", sql)):
+    bare = _TEXTS.sub("", sql)
+    if _OTHERWISE.search(_NOT_TRUE.sub("", bare)) or len(_NOT_TRUE.findall(bare)) != len(_NOT_TRUE.findall(sql)):
         return None
     try:
-        return tuple(of_rows(sql).meta.root_names())
+        names = tuple(of_rows(sql).meta.root_names())
     except pl.exceptions.PolarsError:
         return None
+    return names if names and "vector" not in names else None
 
 
 def is_live(now: datetime) -> pl.Expr:

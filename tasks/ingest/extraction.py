@@ -138,7 +138,7 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
         resolution, verdicts = await resolve_names(run, language, snapshot, statements.mentions, settings.resolve)
     named = await name_relations(language, snapshot, _of_documents(statements.claims, batch), settings.revise)
     found = find_candidates(run, snapshot, answered, statements, resolution, named, settings)
-    patches, applied = tuple(found.candidates.batches["id"]), TaskResult()
+    patches, applied = tuple[str, ...](), TaskResult()
     is_small = len(found.facts) <= FEW and under_approval(run, "patch", settings.approval, risks=False).proposes is None
     with store.commit(run.id, APPLY if is_small else "ingest.candidates", run.now) as tx:
         if tx.is_overtaken(snapshot):  # what another run did meanwhile may change what names mean
@@ -150,8 +150,11 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
         moved, roster = write_roster(tx, run, roster, statements)
         if len(found.refusals):
             learn_noise(tx, run.embedder, settings.noise)
+        batches = tuple(found.candidates.batches["id"])
         if is_small:
-            patches, applied = (), apply_few(tx, run, settings, found.candidates.batches["id"].to_list())
+            applied = apply_few(tx, run, settings, batches)
+        else:
+            patches = batches
     if moved:
         renew_profiles(run, moved)
     if cursor is not None and not settings.extract.force:

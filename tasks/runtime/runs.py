@@ -127,11 +127,6 @@ def has_committed(run: Run) -> bool:
     return bool(store_of(run).snapshot().count("commits", where))
 
 
-def has_begun(run: Run) -> bool:
-    """Whether a run that is prompt to write wrote anything yet."""
-    return run.id not in Store.first
-
-
 def embedder_of(run: Run) -> Embedder:
     """The run's embedding seat."""
     return open_embedder(run.embedder)
@@ -245,7 +240,7 @@ def recorded(
 ) -> Iterator[Run]:
     """Record the run from start to end, however it ends; a dry run leaves no trace, not even a new store.
 
-    Its beginning is a commit of its own; of a run that `is_prompt` to write it belongs to the first one.
+    Its beginning is a commit of its own; of a run that `is_prompt` to write it belongs to the first one (`begin_now`).
     `last` finds, outside the lease and after all else was done, what is written in the commit that records the end, so
     that it is no commit more; where the run fails it is not asked.
     """
@@ -255,15 +250,14 @@ def recorded(
         return
     row = _begun(run, parameters)
     with watched_run(run.flow, run.id, run.namespace) as ended:
-        begin = partial(_begin, row=row)
-        if is_prompt:
-            Store.first[run.id] = begin
-        else:
-            patiently("begin the run", _in_a_commit)(run, begin)
+        Store.first[run.id] = partial(_begin, row=row, since=newest_commit(run) if is_prompt else None)
+        if not is_prompt:
+            begin_now(run)
         try:
             yield run
             writing = last(run) if last is not None else None
         except BaseException as error:
+            Store.first.pop(run.id, None)
             state = "failed" if isinstance(error, Exception) else "interrupted"  # somebody told the process to stop
             ended(state, _record(run, row, counted, state, error=without_secrets(str(error))[:ERROR_CHARS]))
             raise
@@ -304,13 +298,25 @@ def _ending(state: str, summary: dict[str, Any], usage: Usage) -> dict[str, Any]
     }
 
 
-def _in_a_commit(run: Run, begin: Callable[[Transaction], None]) -> None:
+def begin_now(run: Run) -> None:
+    """Record the beginning of a run as a commit of its own, unless an earlier one has it."""
+    if (begin := Store.first.pop(run.id, None)) is not None:
+        patiently("begin the run", _begin_alone)(run, begin)
+
+
+def _begin_alone(run: Run, begin: Callable[[Transaction], None]) -> None:
     with store_of(replace(run, proposes=None)).commit(run.id, "run", run.now) as tx:
         begin(tx)
 
 
-def _begin(tx: Transaction, row: dict[str, Any]) -> None:
-    """Record the start, and that runs whose process is gone were interrupted."""
+def _begin(tx: Transaction, row: dict[str, Any], since: int | None) -> None:
+    """Record the start, and that runs whose process is gone were interrupted.
+
+    Raises `Refused` where something was erased after the commit `since`: nobody waited for this run.
+    """
+    erased = f"sequence > {since} AND starts_with(kind, 'forget')"
+    if since is not None and tx.sequence > since + 1 and tx.count("commits", erased):
+        raise Refused("Something was forgotten while this run read its input.", "Run it again, without what is erased.")
     running = tx.frame("runs", RUNNING, ["id", "owner"])
     interrupt(tx, [each for each, owner in running.iter_rows() if is_surely_dead(owner or "")], is_surely_dead)
     tx.insert("runs", pl.DataFrame([row]))
@@ -332,9 +338,7 @@ def _record(
 ) -> dict[str, Any]:
     """Record how it ended, with any model that the namespace has by then; returns the summary."""
     kind = "run" if writing is None else writing.kind
-    store = copy(store_of(replace(run, proposes=None)))
-    store.embedding = None
-    with store.commit(run.id, kind, run.now) as tx:
+    with Store.open(run.store, run.namespace, retention=run.retention).commit(run.id, kind, run.now) as tx:
         if writing is not None:
             writing.write(tx)
         summary = {**counted.summary(), **more}

@@ -35,14 +35,17 @@ from talk import (
     written,
 )
 
+from flows import ingest as ingest_flow
 from recall.proposals import list_proposals
 from slowwave import open_memory
+from slowwave.common.errors import Refused
 from slowwave.review.proposals import Person
 from storage.doctor import examine
 from storage.row_steps import FEW
 from storage.store import Store
 from storage.undo import undo
 from tasks.ingest import extraction
+from tasks.people.forgetting import find_subject, forget
 from tasks.people.review import approve
 from tasks.runtime.runs import existing_run, store_of
 
@@ -145,7 +148,7 @@ def test_the_same_input_again_changes_nothing_and_says_so(tmp_path: Path) -> Non
     for day in range(1, 5):
         again = learn(talk, tmp_path / "m", now=NOW + timedelta(days=day))
     assert_same(contents(tmp_path / "m"), before)
-    assert kinds(tmp_path / "m") - commits == {"run": 4}
+    assert kinds(tmp_path / "m") - commits == {"run": 8}
     assert again["counts"] == {"sources": 1, "sources known already": 1}
     assert again["notes"] == ["Nothing new: all of it was known already, and nothing was asked of a model."]
 
@@ -523,6 +526,75 @@ def test_a_run_that_is_overtaken_by_another_one_on_the_same_input_leaves_what_on
     created = rows(tmp_path / "m", "decisions", "action = 'create'")
     assert created["subject_id"].n_unique() == len(created)
     assert examine(Store.open(str(tmp_path / "m"))) == ()
+
+
+@pytest.mark.proof
+def test_of_many_candidates_those_are_applied_that_are_left_when_another_run_took_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extraction, "FEW", 0)
+    store = tmp_path / "m"
+
+    def take_one() -> None:
+        with Store.open(str(store)).commit("other", "test", NOW) as tx:
+            first = tx.frame("messages", "message_id = 'c1-000'", ["id"])["id"]
+            taken = tx.by_ids("messages", first, with_vector=True).with_columns(graph_state=pl.lit("done"))
+            tx.upsert("messages", taken)
+
+    with overtaken(monkeypatch, "ingest.candidates", take_one):
+        learn(written(tmp_path / "a.jsonl", said(TALK[:3])), store)
+    assert set(rows(store, "patch_batches")["state"]) == {"applied"}
+    assert "candidate" not in set(facts(store)["status"])
+
+
+# The beginning of a run belongs to its first commit
+
+
+def erase_anna(store: Path) -> None:
+    run = existing_run("forget", str(store), "default", NOW)
+    forget(run, find_subject(run, "Anna Oliveira"))
+
+
+ANNA = [("Marta", "My sister Anna Oliveira is a paediatric nurse in Coimbra.")]
+
+
+def test_a_run_that_fails_before_its_first_commit_has_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    learn(written(tmp_path / "a.jsonl", said(ANNA)), tmp_path / "m")
+    with monkeypatch.context() as patch:
+        patch.setattr(ingest_flow, "find_new_sources", None)
+        with pytest.raises(TypeError):
+            learn(written(tmp_path / "b.jsonl", said(TALK[:1], "c2")), tmp_path / "m")
+    assert rows(tmp_path / "m", "runs").sort("started_at")["state"].to_list() == ["completed", "failed"]
+
+
+def test_who_erases_waits_for_a_run_that_asks_a_model(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
+    learn(written(tmp_path / "a.jsonl", said(ANNA)), tmp_path / "m", extract={"enabled": False})
+
+    def meanwhile(request: Body) -> Reply:
+        with pytest.raises(Refused, match="still going on"):
+            erase_anna(tmp_path / "m")
+        return extractor(request)
+
+    api = serve(meanwhile)
+    learn(written(tmp_path / "empty.jsonl", []), tmp_path / "m", **paid())
+    assert len(api.requests) == 1
+
+
+def test_what_is_erased_while_a_run_reads_its_input_is_not_learned_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, admit = tmp_path / "m", ingest_flow.admit_messages
+    learn(written(tmp_path / "a.jsonl", said(ANNA)), store)
+
+    def late(*given: Any, **more: Any) -> Any:
+        erase_anna(store)
+        return admit(*given, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ingest_flow, "admit_messages", late)
+        with pytest.raises(Refused, match="forgotten while this run read"):
+            learn(written(tmp_path / "b.jsonl", said(ANNA, "c2")), store)
+    assert not any("Oliveira" in text for text in rows(store, "messages")["content"])
 
 
 # What is known already, and what becomes of a used identifier

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import shutil
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -19,10 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stores import as_another_process, fact
 
+from recall.search import RESIDENT
 from storage import following, residents, row_steps, snapshots, vectors
 from storage.following import Residents, State, WarmTables
 from storage.residents import Condition, Resident, ResidentSpec
 from storage.rows import id_filters
+from storage.search import near_rows
 from storage.snapshots import read_rows
 from storage.store import Store
 from storage.transactions import Transaction
@@ -90,9 +92,9 @@ def answers(state: State) -> dict[str, Any]:
 class Reader:
     """Reads the tables of a store into memory, on a loop of its own."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, specs: Mapping[str, ResidentSpec] = SPECS) -> None:
         self.loop = asyncio.new_event_loop()
-        self.warm = WarmTables(store, [*SPECS], residents=Residents(store, SPECS, 1 << 30))
+        self.warm = WarmTables(store, [*specs], residents=Residents(store, specs, 1 << 30))
 
     def state(self) -> State:
         return self.loop.run_until_complete(self.warm.newest(is_eager=True)).residents
@@ -242,6 +244,53 @@ def test_a_transaction_reads_what_it_wrote_from_memory_as_from_the_table(
     assert answers(reader.state()) == answers(fresh.state())
     for each in (reader, fresh):
         each.close()
+
+
+def test_near_rows_are_found_in_memory_as_without(new_store: Callable[[], Store]) -> None:
+    random = np.random.default_rng(7)
+    texts = [" ".join(random.choice([*WORDS, "Lisbon", "Porto", "tea"], 3)) for _ in range(80)]
+    made = [
+        fact(
+            f"f{n}",
+            text,
+            scope=("a", "b", None)[n % 3],
+            status="active" if n % 4 else "superseded",
+            search_terms="boat",
+        )
+        for n, text in enumerate(texts)
+    ]
+    vectors = random.normal(size=(80, 4)).astype(np.float32)
+    rows = pl.DataFrame(made, infer_schema_length=None).with_columns(
+        vector_column(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+    )
+    store, columns = new_store(), ["id", "scope", "statement", "vector"]
+    with store.commit("r", "test", EPOCH) as tx:
+        tx.upsert("facts", rows)
+    questions = rows.select("scope", "vector", text="statement")[:30]
+
+    def near() -> list[Any]:
+        found = near_rows(store.snapshot(), "facts", questions, 3, "status = 'active'", columns)
+        return found.sort("id").to_dicts()
+
+    from_disk = near()
+    reader = Reader(store, RESIDENT)
+    reader.state()
+    assert near() == from_disk
+    assert 20 < len(from_disk) < 60
+    reader.close()
+
+
+@pytest.mark.parametrize(
+    "where", ["true", "false", "vector IS NOT NULL", "statement = 'a IS NOT TRUE'", "id LIKE 'f1%'"]
+)
+def test_what_memory_cannot_judge_is_left_to_the_engine(filled: Store, where: str) -> None:
+    expected = filled.snapshot().count("facts", where), len(filled.snapshot().frame("facts", where, ["id"]))
+    reader = Reader(filled)
+    reader.state()
+    seen = filled.snapshot()
+    assert (seen.count("facts", where), len(seen.frame("facts", where, ["id"]))) == expected
+    assert len(seen.by_ids("facts", [f"f{n}" for n in range(12)], ["id"], where=where)) == expected[0]
+    reader.close()
 
 
 @pytest.fixture
