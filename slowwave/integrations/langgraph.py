@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slowwave.common.errors import Refused, UnusableInput
 from slowwave.integrations.python_api import OpenMemory
-from storage.rows import quoted
 
 from .shared import checked_memory, read_or, recalled
 
@@ -202,7 +201,7 @@ def _statement(place: Place, value: Mapping[str, Any]) -> str:
 def _rows(snapshot: Snapshot) -> Iterable[dict[str, Any]]:
     """The facts that say an item, or said one, the oldest first."""
     columns = ["id", "statement", "status", "created_at", "expired_at", "replaced_by"]
-    rows = snapshot.frame("facts", f"starts_with(statement, {quoted(_HEAD)})", columns)
+    rows = snapshot.frame("facts", f"starts_with(statement, '{_HEAD}')", columns)
     return rows.sort("created_at", "id").iter_rows(named=True)
 
 
