@@ -271,12 +271,12 @@ class Transaction(Reading):
 
     def _taken_back(self, name: str, ids: Sequence[str]) -> set[str]:
         """Those of the rows that waited to be added, which they do no longer."""
-        found: set[str] = set()
+        wanted, found = {*ids}, set[str]()
         for place, rows in enumerate(self._waiting.get(name, ())):
-            is_again = [id_ in ids for id_ in rows["id"].to_pylist()]
-            if any(is_again):
-                found.update(id_ for id_, again in zip(rows["id"].to_pylist(), is_again, strict=True) if again)
-                self._waiting[name][place] = rows.filter(pa.array([not again for again in is_again]))
+            waiting = rows["id"].to_pylist()
+            if not wanted.isdisjoint(waiting):
+                found |= wanted.intersection(waiting)
+                self._waiting[name][place] = rows.filter(pa.array([id_ not in wanted for id_ in waiting]))
         return found
 
     def _add(self, name: str, rows: pa.Table) -> None:

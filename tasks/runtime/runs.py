@@ -257,12 +257,9 @@ def recorded(
             yield run
             writing = last(run) if last is not None else None
         except BaseException as error:
-            Store.first.pop(run.id, None)
             state = "failed" if isinstance(error, Exception) else "interrupted"  # somebody told the process to stop
             ended(state, _record(run, row, counted, state, error=without_secrets(str(error))[:ERROR_CHARS]))
             raise
-        finally:
-            Store.first.pop(run.id, None)
         ended(counted.state, patiently("end the run", _record)(run, row, counted, counted.state, writing))
 
 
@@ -337,6 +334,7 @@ def _record(
     run: Run, row: dict[str, Any], counted: Counts, state: str, writing: Writing | None = None, **more: str
 ) -> dict[str, Any]:
     """Record how it ended, with any model that the namespace has by then; returns the summary."""
+    Store.first.pop(run.id, None)
     kind = "run" if writing is None else writing.kind
     with Store.open(run.store, run.namespace, retention=run.retention).commit(run.id, kind, run.now) as tx:
         if writing is not None:
