@@ -80,7 +80,7 @@ def shoot(browser: Browser, folder: Path, name: str) -> None:
 
 def test_whoever_has_no_token_logs_in_with_the_form(running: Browser, home: str) -> None:
     running.open(f"{home}/people?type=all")
-    assert running.ask("document.activeElement.id") == "token", "the cookie of another server is none here"
+    wait(running, "document.activeElement.id === 'token'")  # the cookie of another server is none here
     for key in TOKEN:
         running.press(key)
     running.follow("document.querySelector('main form').requestSubmit()")
