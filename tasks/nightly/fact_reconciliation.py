@@ -492,8 +492,10 @@ def _write_marks(tx: Transaction, plan: ReconciliationPlan, snapshot: Snapshot) 
     """Let facts count as compared, as they are now; what another run decided about a pair since stands."""
     pairs = plan.pairs
     if tx.is_overtaken(snapshot, "pair_decisions"):
-        now, then = (each.by_ids("pair_decisions", pairs["id"], ["id", "updated_at"]) for each in (tx, snapshot))
-        pairs = pairs.filter(~pl.col("id").is_in(now.join(then, on=["id", "updated_at"], how="anti")["id"].implode()))
+        now, then = (each.by_ids("pair_decisions", pairs["id"]) for each in (tx, snapshot))
+        both = ((now, then), (then, now))
+        changed = [one.join(other, on=now.columns, how="anti", nulls_equal=True)["id"] for one, other in both]
+        pairs = pairs.filter(~pl.col("id").is_in(pl.concat(changed).implode()))
     facts = tx.by_ids("facts", plan.facts["id"], with_vector=True).drop(MARKS)
     tx.upsert("facts", facts.join(plan.facts.select("id", *MARKS), on="id", maintain_order="left"))
     tx.upsert("pair_decisions", pairs)

@@ -21,7 +21,7 @@ from inference.embedding import Embedder, open_embedder
 from inference.language import Language
 from inference.secrets import without_secrets
 from recall.history import run_named
-from slowwave.common.errors import Refused
+from slowwave.common.errors import Refused, SlowwaveError
 from slowwave.common.records import COSTS, Usage
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import LanguageSettings, RetentionSettings
@@ -258,7 +258,9 @@ def recorded(
             writing = last(run) if last is not None else None
         except BaseException as error:
             state = "failed" if isinstance(error, Exception) else "interrupted"  # somebody told the process to stop
-            ended(state, _record(run, row, counted, state, error=without_secrets(str(error))[:ERROR_CHARS]))
+            is_made = has_namespace(run.store, run.namespace)
+            why = without_secrets(str(error))[:ERROR_CHARS]
+            ended(state, _record(run, row, counted, state, error=why) if is_made else {})
             raise
         ended(counted.state, patiently("end the run", _record)(run, row, counted, counted.state, writing))
 
@@ -335,8 +337,13 @@ def _record(
 ) -> dict[str, Any]:
     """Record how it ended, with any model that the namespace has by then; returns the summary."""
     Store.first.pop(run.id, None)
+    try:
+        store = copy(store_of(replace(run, proposes=None)))
+        store.embedding = None
+    except SlowwaveError:  # it has another model by now
+        store = Store.open(address_of(run.store), run.namespace, retention=run.retention)
     kind = "run" if writing is None else writing.kind
-    with Store.open(run.store, run.namespace, retention=run.retention).commit(run.id, kind, run.now) as tx:
+    with store.commit(run.id, kind, run.now) as tx:
         if writing is not None:
             writing.write(tx)
         summary = {**counted.summary(), **more}

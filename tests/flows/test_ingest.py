@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -38,7 +39,7 @@ from talk import (
 from flows import ingest as ingest_flow
 from recall.proposals import list_proposals
 from slowwave import open_memory
-from slowwave.common.errors import Refused
+from slowwave.common.errors import Refused, UnknownName
 from slowwave.review.proposals import Person
 from storage.doctor import examine
 from storage.row_steps import FEW
@@ -565,6 +566,13 @@ def test_a_run_that_fails_before_its_first_commit_has_one_row(tmp_path: Path, mo
         with pytest.raises(TypeError):
             learn(written(tmp_path / "b.jsonl", said(TALK[:1], "c2")), tmp_path / "m")
     assert rows(tmp_path / "m", "runs").sort("started_at")["state"].to_list() == ["completed", "failed"]
+
+
+def test_a_run_that_fails_before_there_is_a_store_says_why(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="nosuch"):
+        asyncio.run(ingest_flow.ingest([str(written(tmp_path / "a.jsonl", said()))], store=str(tmp_path / "m"),
+                                       embedder="nosuch:model"))  # fmt: skip
+    assert not (tmp_path / "m").exists()
 
 
 def test_who_erases_waits_for_a_run_that_asks_a_model(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
