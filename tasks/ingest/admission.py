@@ -186,9 +186,10 @@ def _write(tx: Transaction, run: Run, intake: Intake, decided: _AdmissionPlan, s
     rows = _rows(decided.gated, decided.vectors)
     if len(answered := decided.answered):  # stored messages are found by the answers that they got now
         tx.put_back("messages", tx.whole_rows("messages", answered["id"].to_list()).update(answered, on="id"))
+    episodes = episode_rows(tx, rows)
     tx.upsert("messages", rows)
     tx.upsert("refusals", decided.refusals)
-    _put(tx, "episodes", episode_rows(tx, rows))
+    _put(tx, "episodes", episodes)
     tx.upsert("conversation_state", conversation_rows(decided.states))
     file_artifacts(tx, decided.artifacts)
     _put(tx, "sources", _source_rows(tx, intake))
@@ -225,27 +226,20 @@ def _rows(gated: pl.DataFrame, vectors: Vectors) -> pl.DataFrame:
 
 
 def episode_rows(tx: Reading, rows: pl.DataFrame) -> pl.DataFrame:
-    """One per conversation, grown by the new messages (S2-74)."""
-    new = rows.group_by("conversation_id", maintain_order=True).agg(
-        scope=pl.col("scope").first(),
+    """One per conversation of these messages, with all that is stored of it (S2-74)."""
+    place = ["id", "conversation_id", "occurred_at"]
+    stored = tx.by_ids("messages", rows["conversation_id"].unique(), place, key="conversation_id")
+    every = pl.concat([rows.select(place), stored.filter(~pl.col("id").is_in(rows["id"].implode()))])
+    counted = every.group_by("conversation_id").agg(
         started_at=pl.col("occurred_at").min(),
         ended_at=pl.col("occurred_at").max(),
         messages=pl.len().cast(pl.Int64),
     )
+    new = rows.unique("conversation_id", keep="first", maintain_order=True).select("conversation_id", "scope")
     ids = pl.Series("id", [episode_id(name) for name in new["conversation_id"]], dtype=pl.String)
-    new = new.with_columns(ids)
-    before = tx.by_ids("episodes", ids)
-    both = new.join(before, on="id", how="left", suffix="_before")
-    return both.select(
-        "id",
-        "conversation_id",
-        "scope",
-        "created_at",
-        *SUMMARY_COLUMNS,
-        started_at=pl.min_horizontal("started_at", "started_at_before"),
-        ended_at=pl.max_horizontal("ended_at", "ended_at_before"),
-        messages=pl.col("messages") + pl.col("messages_before").fill_null(0),
-    )
+    before = tx.by_ids("episodes", ids, ["id", "created_at", *SUMMARY_COLUMNS])
+    named = new.with_columns(ids).join(before, on="id", how="left", maintain_order="left")
+    return named.join(counted, on="conversation_id", maintain_order="left")
 
 
 def episode_id(conversation_id: str) -> str:

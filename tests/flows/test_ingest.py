@@ -39,7 +39,7 @@ from talk import (
 from flows import ingest as ingest_flow
 from recall.proposals import list_proposals
 from slowwave import open_memory
-from slowwave.common.errors import Refused, UnknownName
+from slowwave.common.errors import Refused, UnknownName, UnusableInput
 from slowwave.review.proposals import Person
 from storage.doctor import examine
 from storage.row_steps import FEW
@@ -573,6 +573,28 @@ def test_a_run_that_fails_before_there_is_a_store_says_why(tmp_path: Path) -> No
         asyncio.run(ingest_flow.ingest([str(written(tmp_path / "a.jsonl", said()))], store=str(tmp_path / "m"),
                                        embedder="nosuch:model"))  # fmt: skip
     assert not (tmp_path / "m").exists()
+
+
+def test_two_people_are_not_taken_for_the_one_who_speaks_as_user(tmp_path: Path) -> None:
+    store = tmp_path / "m"
+    learn(written(tmp_path / "a.jsonl", said([("user", "My bicycle is a green Brompton.")])), store, owner="Ana")
+    other = written(tmp_path / "b.jsonl", said([("user", "My car is a red Volvo.")], "c2"))
+    with pytest.raises(UnusableInput, match="is Ana, not Ben"):
+        learn(other, store, owner="Ben")
+    assert len(rows(store, "messages")) == 1
+    learn(other, store, owner="Ana Oliveira")
+    assert len(rows(store, "messages")) == 2
+
+
+def test_a_conversation_has_as_many_messages_as_are_stored_after_one_was_taken_back(tmp_path: Path) -> None:
+    store, runs = tmp_path / "m", []
+    for number in range(3):
+        talk = said(TALK[: number + 1])[number:]
+        runs.append(learn(written(tmp_path / f"{number}.jsonl", talk), store)["run"])
+    undo(Store.open(str(store)), runs[1], "undo-1", NOW)
+    learn(written(tmp_path / "again.jsonl", said(TALK[:2])[1:]), store)
+    [episode] = rows(store, "episodes").to_dicts()
+    assert episode["messages"] == len(rows(store, "messages")) == 3
 
 
 def test_who_erases_waits_for_a_run_that_asks_a_model(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
