@@ -32,7 +32,6 @@ from tasks.ingest.admission import admit_messages
 from tasks.ingest.application import apply_patches, has_quotations, quoted_left, replace_quotations
 from tasks.ingest.artifacts import link_artifacts
 from tasks.ingest.extraction import Cursor, count_unfinished, extract_facts
-from tasks.ingest.identities import check_owner
 from tasks.ingest.inbox import (
     Arrival,
     Rounds,
@@ -93,7 +92,7 @@ async def ingest(
         if paths
         else existing_run("ingest", *place, now, settings.retention)
     )
-    tally = IngestTally(run.id, dry_run=dry_run)
+    tally = IngestTally(run.id, dry_run=dry_run, wanted_owner=settings.owner or "")
     parameters = {"paths": paths, "format": format, "settings": settings.model_dump()}
 
     ends = list[Writing]()
@@ -102,8 +101,6 @@ async def ingest(
         return Writing.of([*ends, refreshed_aspects(run, after_little=tally.has_written_little)])
 
     with recorded(run, tally, parameters, dry_run=dry_run, is_prompt=True, last=last) as run:
-        if settings.owner:
-            check_owner(run, settings.owner)
         new = find_new_sources(run, found)
         tally.found(found, new)
         for intake in read_intakes(run, new, settings):

@@ -13,7 +13,6 @@ from prompts.rendering import render_resolution
 from prompts.responses import NameResolution
 from slowwave.common import frames
 from slowwave.common.decisions import decision, decision_frame
-from slowwave.common.errors import UnusableInput
 from slowwave.common.records import KnownFact, NameQuestion, RosterEntry
 from slowwave.common.settings import IngestSettings, ResolveSettings
 from slowwave.common.text import digest, normalise_name
@@ -36,7 +35,6 @@ from slowwave.reading.extraction.roster import (
     NAMESPACE,
     UNNAMED,
     Owner,
-    may_be,
     mentioned_names,
     owner_id,
     owner_of,
@@ -50,7 +48,7 @@ from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
 from tasks.entities.merges import merge_within
 from tasks.entities.names_and_pins import add_alias, names_in_use, new_vector
-from tasks.runtime.runs import Run, embedder_of, store_of
+from tasks.runtime.runs import Run, embedder_of
 
 PERSON = "person"
 AROUND, EPISODES, MOST_ALIASES = 12, 400, 4
@@ -85,17 +83,6 @@ def read_roster(reading: Reading, messages: pl.DataFrame, settings: IngestSettin
     if settings.owner and not owners[NAMESPACE].is_named:
         named = named.after([(NAMESPACE, settings.owner)])
     return named
-
-
-def check_owner(run: Run, name: str) -> None:
-    """Raise `UnusableInput` where who speaks as `user` is to have this name and is known by another one."""
-    owner = _stored_owners(store_of(run).snapshot(), [NAMESPACE])[NAMESPACE]
-    if owner.is_named and not may_be(name, owner.names):
-        raise UnusableInput(
-            f"Who speaks as `user` in this memory is {owner.name}, not {name}.",
-            "Name the speaker in the messages, or take another namespace; it is the same person: "
-            f'`slowwave entity rename "{owner.name}" NAME`.',
-        )
 
 
 def owners_of(reading: Reading, messages: pl.DataFrame) -> dict[str, Owner]:

@@ -13,6 +13,7 @@ from slowwave.common.records import Usage
 from slowwave.common.run_counts import FACT_COUNTS, RunCount, effects
 from slowwave.lifecycle.probes import GateVerdict
 from slowwave.lifecycle.pruning_and_eviction import quoted_messages
+from slowwave.reading.extraction.roster import may_be
 from tasks.ingest.extraction import Extracted
 from tasks.ingest.reading import FoundFiles, Intake
 from tasks.ingest.sources import ReadIssue, SourceInfo
@@ -128,6 +129,8 @@ class IngestTally(Tally):
     refused: Counter[str] = field(default_factory=Counter)
     are_communities_due: bool = False
     owner: str | None = None
+    wanted_owner: str = ""
+    """The name that the settings give to the owner, which has that of the memory."""
     quoted: int | None = None
     """Messages that are kept as quotations still, where the run is to read them."""
 
@@ -186,6 +189,12 @@ class IngestTally(Tally):
         """Whom the role `user` was taken to be, where messages named no speaker."""
         if self.owner is None:
             return []
+        if self.owner and self.wanted_owner and not may_be(self.wanted_owner, [self.owner]):
+            return [
+                f"Messages of the role `user` without a speaker are by {self.owner}, as this memory knows, not by "
+                f"{self.wanted_owner}. If it is somebody else, undo this run, and name the speaker in the messages or "
+                "take another namespace."
+            ]
         if self.owner:
             return [f"Messages of the role `user` without a speaker are by {self.owner}."]
         return [

@@ -39,7 +39,7 @@ from talk import (
 from flows import ingest as ingest_flow
 from recall.proposals import list_proposals
 from slowwave import open_memory
-from slowwave.common.errors import Refused, UnknownName, UnusableInput
+from slowwave.common.errors import Refused, UnknownName
 from slowwave.review.proposals import Person
 from storage.doctor import examine
 from storage.row_steps import FEW
@@ -575,15 +575,14 @@ def test_a_run_that_fails_before_there_is_a_store_says_why(tmp_path: Path) -> No
     assert not (tmp_path / "m").exists()
 
 
-def test_two_people_are_not_taken_for_the_one_who_speaks_as_user(tmp_path: Path) -> None:
+def test_who_is_not_taken_for_the_one_who_speaks_as_user_is_named(tmp_path: Path) -> None:
     store = tmp_path / "m"
     learn(written(tmp_path / "a.jsonl", said([("user", "My bicycle is a green Brompton.")])), store, owner="Ana")
     other = written(tmp_path / "b.jsonl", said([("user", "My car is a red Volvo.")], "c2"))
-    with pytest.raises(UnusableInput, match="is Ana, not Ben"):
-        learn(other, store, owner="Ben")
-    assert len(rows(store, "messages")) == 1
-    learn(other, store, owner="Ana Oliveira")
-    assert len(rows(store, "messages")) == 2
+    [note] = learn(other, store, owner="Ben")["notes"]
+    assert "are by Ana, as this memory knows, not by Ben" in note
+    more = written(tmp_path / "c.jsonl", said([("user", "My kite is a yellow box.")], "c3"))
+    assert "not by" not in str(learn(more, store, owner="Ana Oliveira")["notes"])
 
 
 def test_a_conversation_has_as_many_messages_as_are_stored_after_one_was_taken_back(tmp_path: Path) -> None:
