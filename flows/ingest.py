@@ -94,13 +94,12 @@ async def ingest(
     )
     tally = IngestTally(run.id, dry_run=dry_run, wanted_owner=settings.owner or "")
     parameters = {"paths": paths, "format": format, "settings": settings.model_dump()}
-
     ends = list[Writing]()
 
     def last(run: Run) -> Writing | None:
         return Writing.of([*ends, refreshed_aspects(run, after_little=tally.has_written_little)])
 
-    with recorded(run, tally, parameters, dry_run=dry_run, is_prompt=True, last=last) as run:
+    with recorded(run, tally, parameters, dry_run=dry_run, begins_later=True, last=last) as run:
         new = find_new_sources(run, found)
         tally.found(found, new)
         for intake in read_intakes(run, new, settings):

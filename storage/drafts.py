@@ -43,7 +43,7 @@ _Key = tuple[str, str]
 class ProposingStore(Store):
     """A namespace whose commits become proposals."""
 
-    first: ClassVar[dict[str, Callable[[Transaction], None]]] = {}  # none: the beginning of a run does not wait
+    beginnings: ClassVar[dict[str, Callable[[Transaction], None]]] = {}  # none: the beginning of a run does not wait
 
     def __init__(self, store: Store, what: Proposing) -> None:
         vars(self).update(vars(store))

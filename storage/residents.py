@@ -232,10 +232,6 @@ class Resident:
         """Whether all of these columns are in memory."""
         return all(self.spec.has_vectors if name == "vector" else name in self.spec.columns for name in columns)
 
-    def can_judge(self, where: Condition) -> bool:
-        """Whether all columns of a condition are in memory."""
-        return self.has(where.expression().meta.root_names())
-
     def frame(self, places: Offsets, columns: Sequence[str]) -> pl.DataFrame:
         """These columns of the rows at these places."""
         made = {name: self._series(name, places) for name in columns}

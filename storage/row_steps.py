@@ -102,23 +102,30 @@ def own_steps(address: str, name: str, before: int, after: int) -> list[RowStep]
 
 
 def own_rows(address: str, name: str, version: int, ids: Sequence[str]) -> list[pa.Table] | None:
-    """Those of the rows that are there in a version, in this order, if this process wrote or removed each of them."""
+    """Those of the rows that are there in a version, if this process wrote or removed each of them."""
     with _lock:
         steps = [*_steps.get((address, name), ())]
     if not steps or steps[-1][0].after != version or steps[-1][1] != manifest_on_disk(address, name, version):
         return None
-    wanted, found = {*ids}, dict[str, pa.Table]()
+    wanted, found = {*ids}, list[RowPlace]()
     for step, _ in reversed(steps):
         if step.after != version:
             return None
         version = step.before
-        for id_ in wanted & step.left.keys():
-            if (place := step.left[id_]) is not None:
-                found[id_] = place[0].take([place[1]])  # Polars reads no slice of vectors with nulls
+        found += (place for id_ in ids if id_ in wanted and (place := step.left.get(id_)) is not None)
         wanted -= step.left.keys()
         if not wanted:
-            return [found[id_] for id_ in ids if id_ in found]
+            return taken(found)
     return None
+
+
+def taken(places: Iterable[RowPlace], columns: Sequence[str] | None = None) -> list[pa.Table]:
+    """The rows at these places, those of one table together; by default with all columns."""
+    tables: dict[int, tuple[pa.Table, list[int]]] = {}
+    for table, place in places:
+        tables.setdefault(id(table), (table, []))[1].append(place)
+    parts = ((table if columns is None else table.select(columns), own) for table, own in tables.values())
+    return [table.take(own) for table, own in parts]  # Polars reads no slice of vectors with nulls
 
 
 # Pieces: each commit of few rows leaves a small file in every table it writes, which each later read opens. A process

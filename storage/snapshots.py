@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.common.errors import SlowwaveError, StoreMismatch
-from slowwave.common.validity import columns_of, of_rows
+from slowwave.common.validity import judged_columns, of_rows
 
 from .connection import answer, numbered, query_of
 from .disk import WAY_OUT, broken_files, damaged, is_of_files, manifest_on_disk, plain_errors
@@ -192,7 +192,7 @@ class Reading:
 
     def in_memory(self, name: str, where: str, columns: Iterable[str] = ()) -> Resident | None:
         """The table in memory, if it has these columns and can judge the condition."""
-        resident, judged = self.resident(name), columns_of(where)
+        resident, judged = self.resident(name), judged_columns(where)
         return resident if resident is not None and judged and resident.has((*judged, *columns)) else None
 
     def _read(
@@ -263,7 +263,7 @@ class Reading:
         self, name: str, column: str, ids: Sequence[str], wanted: Sequence[str], where: str | None
     ) -> pl.DataFrame | None:
         """`referring` without a query or by the numbers of rows; None where memory does not tell."""
-        judged = () if where is None else columns_of(where)
+        judged = () if where is None else judged_columns(where)
         if judged is None:
             return None
         read, resident = [*dict.fromkeys((*wanted, *judged))], self.resident(name)

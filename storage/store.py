@@ -76,7 +76,7 @@ RECORDS = ("run", "gate")  # commits that tell what a run did: no vector is writ
 class Store:
     """One namespace of a store, open for reading and writing. Cheap to open; not to be pickled: pass uri and name."""
 
-    first: ClassVar[dict[str, Callable[[Transaction], None]]] = {}
+    beginnings: ClassVar[dict[str, Callable[[Transaction], None]]] = {}
     """By run of this process: what its first commit writes, too."""
 
     def __init__(self, uri: str, namespace: str, db: DBConnection, retention: RetentionSettings) -> None:
@@ -190,11 +190,11 @@ class Store:
             self._hide(tx)
             yield tx
             tx.finish()
-            if tx.before and (begin := self.first.get(run_id)):
+            if tx.before and (begin := self.beginnings.get(run_id)):
                 begin(tx)
             if tx.before or tx.more:
                 tx.publish(kind)
-                self.first.pop(run_id, None)
+                self.beginnings.pop(run_id, None)
             else:
                 self._row.release(tx.lease)
         except BaseException as error:

@@ -19,7 +19,7 @@ from slowwave.common.errors import Fenced, StoreMismatch
 from .connection import add_all, answer, is_remote, query_of
 from .disk import begin_again, is_newest_on_disk, leap, manifest_on_disk
 from .lease import HeadRow, Lease
-from .row_steps import FEW, Change, RowPlace, RowStep, keep_step, own_rows
+from .row_steps import FEW, Change, RowPlace, RowStep, keep_step, own_rows, taken
 from .rows import IDS_PER_FILTER, MARK, ROW, exact_rows, id_filters, single_row, table_named, to_rows
 from .snapshots import Place, Reading, Snapshot, numbered_rows, tables_in_memory, version_gone
 from .tables import Role
@@ -113,11 +113,7 @@ class Transaction(Reading):
         if seen < len(changes):
             left |= RowStep(0, 0, tuple(changes[seen:])).left
             self._left[name] = len(changes), left
-        found: dict[int, tuple[pa.Table, list[int]]] = {}
-        for id_ in ids:
-            if (place := left.get(id_)) is not None:
-                found.setdefault(id(place[0]), (place[0], []))[1].append(place[1])
-        mine = [rows.select(columns).take(places) for rows, places in found.values()]
+        mine = taken((place for id_ in ids if (place := left.get(id_)) is not None), columns)
         others = [id_ for id_ in ids if id_ not in left]
         parts = [pl.DataFrame(pl.from_arrow(pa.concat_tables(mine)))] if mine else []
         if others:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 MANY_SEGMENTS = {Role.STATE: 8, Role.HISTORY: 32, Role.LOG: 8}
 """Fragments that a table may have: of state each makes a question slower, history is read by a handful of columns."""
-LOOKED_AT_EVERY, OF_A_SMALL_RUN = 32, 6  # commits; a small ingest makes six, and a fragment or two of each table
+LOOKED_AT_EVERY, OF_A_SMALL_RUN = 32, 6  # commits; a small ingest makes three to six, a fragment of each table
 WHILE_AT_IT = 0.5  # of those fragments: what is soon due is compacted with what is due, in one commit
 HEAD_HISTORY = timedelta(hours=1)
 NEVER = timedelta(days=36_500)

@@ -47,7 +47,7 @@ def of_rows(sql: str) -> pl.Expr:
 
 
 @lru_cache(64)
-def columns_of(sql: str) -> tuple[str, ...] | None:
+def judged_columns(sql: str) -> tuple[str, ...] | None:
     """The columns that `of_rows` of a filter reads; None where the store may judge otherwise than a frame."""
     bare = _TEXTS.sub("", sql)
     if _OTHERWISE.search(_NOT_TRUE.sub("", bare)) or len(_NOT_TRUE.findall(bare)) != len(_NOT_TRUE.findall(sql)):

@@ -37,7 +37,7 @@ from tasks.runtime.engine import task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S
 from tasks.runtime.run_pages import TaskResult
 from tasks.runtime.runs import Run, embedder_of, language_of, store_of
-from tasks.runtime.writing import under_approval
+from tasks.runtime.writing import applies_at_once
 
 from .application import APPLY, apply_few
 from .candidate_rows import (
@@ -139,7 +139,7 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
     named = await name_relations(language, snapshot, _of_documents(statements.claims, batch), settings.revise)
     found = find_candidates(run, snapshot, answered, statements, resolution, named, settings)
     patches, applied = tuple[str, ...](), TaskResult()
-    is_small = len(found.facts) <= FEW and under_approval(run, "patch", settings.approval, risks=False).proposes is None
+    is_small = len(found.facts) <= FEW and applies_at_once(run, settings.approval)
     with store.commit(run.id, APPLY if is_small else "ingest.candidates", run.now) as tx:
         if tx.is_overtaken(snapshot):  # what another run did meanwhile may change what names mean
             answered = still_waiting(tx, answered, settings.extract)

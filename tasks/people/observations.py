@@ -40,7 +40,7 @@ from tasks.ingest.application import (
 )
 from tasks.ingest.statements import SCOPE, Statements, Target, find_target, new_target, state, write_statements
 from tasks.runtime.runs import Run, as_run, existing_store, in_one_commit, store_of
-from tasks.runtime.writing import proposal_of, under_approval
+from tasks.runtime.writing import applies_at_once, proposal_of
 
 _KINDS = f"kind IN ({', '.join(map(quoted, KINDS))})"
 _COMPARED = ["id", "owner_entity_id", "status", "statement", "vector"]
@@ -124,7 +124,7 @@ def observe(
     plan = _planned(run, snapshot, call)
     if instead_of is not None:
         plan_to_retire(snapshot, run, plan.target.id, [instead_of])  # raises before anything is added
-    is_approved = under_approval(run, "patch", settings.approval, risks=False).proposes is None
+    is_approved = applies_at_once(run, settings.approval)
     if plan.is_waiting or not (is_approved or plan.stated is None):
         added = as_run(run, call.parameters(), lambda: _left_to_patches(run, call), _counts)
     else:

@@ -235,12 +235,12 @@ def recorded(
     parameters: dict[str, Any],
     *,
     dry_run: bool = False,
-    is_prompt: bool = False,
+    begins_later: bool = False,
     last: Callable[[Run], Writing | None] | None = None,
 ) -> Iterator[Run]:
     """Record the run from start to end, however it ends; a dry run leaves no trace, not even a new store.
 
-    Its beginning is a commit of its own; of a run that `is_prompt` to write it belongs to the first one (`begin_now`).
+    Its beginning is a commit of its own; where it `begins_later` it belongs to the first one, or `begin_now` writes it.
     `last` finds, outside the lease and after all else was done, what is written in the commit that records the end, so
     that it is no commit more; where the run fails it is not asked.
     """
@@ -250,8 +250,8 @@ def recorded(
         return
     row = _begun(run, parameters)
     with watched_run(run.flow, run.id, run.namespace) as ended:
-        Store.first[run.id] = partial(_begin, row=row, since=newest_commit(run) if is_prompt else None)
-        if not is_prompt:
+        Store.beginnings[run.id] = partial(_begin, row=row, since=newest_commit(run) if begins_later else None)
+        if not begins_later:
             begin_now(run)
         try:
             yield run
@@ -299,7 +299,7 @@ def _ending(state: str, summary: dict[str, Any], usage: Usage) -> dict[str, Any]
 
 def begin_now(run: Run) -> None:
     """Record the beginning of a run as a commit of its own, unless an earlier one has it."""
-    if (begin := Store.first.pop(run.id, None)) is not None:
+    if (begin := Store.beginnings.pop(run.id, None)) is not None:
         patiently("begin the run", _begin_alone)(run, begin)
 
 
@@ -336,7 +336,7 @@ def _record(
     run: Run, row: dict[str, Any], counted: Counts, state: str, writing: Writing | None = None, **more: str
 ) -> dict[str, Any]:
     """Record how it ended, with any model that the namespace has by then; returns the summary."""
-    Store.first.pop(run.id, None)
+    Store.beginnings.pop(run.id, None)
     try:
         store = copy(store_of(replace(run, proposes=None)))
         store.embedding = None

@@ -69,6 +69,11 @@ def under_approval(
     return proposing(run, Proposing(action, "risky", approval=approval)) if risks else run
 
 
+def applies_at_once(run: Run, approval: ApprovalSettings) -> bool:
+    """Whether what the run learned is applied without a person."""
+    return under_approval(run, "patch", approval, risks=False).proposes is None
+
+
 def titles_of(run: Run) -> list[str]:
     """What the run proposed, a line each."""
     return (

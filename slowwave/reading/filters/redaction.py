@@ -290,11 +290,12 @@ _PATTERNS: tuple[_Pattern, ...] = (
 # A text is looked at closely if it has a hint or a form of the table, or one of keys and cards, which functions read.
 _HINTS = sorted({hint for pattern in _PATTERNS for hint in pattern.hints} | {"private key"})
 _FORMS = "|".join([*(pattern.regex for pattern in _PATTERNS if not pattern.hints), rf"(?-u:{CARD})"])
-_LINES, _FEW = 2000, 500
+_LINES = 2000
+_FEW = 500  # texts of which each is looked up among those that were read before
 
 
 _harmless: dict[str, None] = {}
-"""The last short texts without a sign of a secret: on the way of one statement, its text comes here five times."""
+"""The last short texts without a secret: on the way of one statement, its text comes here five times."""
 
 
 def redact_all(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
