@@ -127,7 +127,7 @@ def render_context(
         found = _timeline(outline, found)
     elif not fill:
         is_quoted = [isinstance(one, RecalledFact) and is_quotation(one.statement) for one in found]
-        pays = lines_that_pay([one.score for one in found], is_quoted)
+        pays = lines_that_pay([one.score for one in found], is_quoted, are_weak=is_unlikely)
         found = [found[place] for place in pays]
     spent = advice = 0
     for one in found:

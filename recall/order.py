@@ -262,9 +262,14 @@ ended here with 1,810 characters as much; at .55 .929, at .6 .905. Of two that n
 hold no evidence."""
 
 
-def lines_that_pay(scores: Sequence[float], are_quoted: Sequence[bool]) -> list[int]:
+WEAK_PAYS = 0.8
+"""The same where even the best match is weak: scores are close to each other then, and half of the best keeps all."""
+
+
+def lines_that_pay(scores: Sequence[float], are_quoted: Sequence[bool], *, are_weak: bool = False) -> list[int]:
     """The places of those of these scores, best first, that are likely to be of an answer."""
-    least = [(QUOTED_PAYS if is_quoted else PAYS) * scores[0] for is_quoted in are_quoted]
+    read = WEAK_PAYS if are_weak else PAYS
+    least = [(QUOTED_PAYS if is_quoted else read) * scores[0] for is_quoted in are_quoted]
     return [place for place, score in enumerate(scores) if score >= least[place]]
 
 

@@ -20,7 +20,7 @@ from slowwave.common.lexicon.labels import UNRELATED
 from slowwave.common.lexicon.languages import without_asking
 from slowwave.common.settings import RecallSettings
 from slowwave.common.text import prose, signs_of
-from slowwave.common.words import stems
+from slowwave.common.words import stems, with_spellings
 from storage.columns import best_scores, index_terms
 from storage.residents import Condition, ResidentSpec, Row
 from storage.rows import lasting_columns, quoted
@@ -323,7 +323,7 @@ async def _by_words(tables: Tables, question: Question, limit: int) -> _Matches:
     queries its words count as any others, and the scores of messages that are not in the index yet depend on the
     filter, by some hundredths of each.
     """
-    terms = words(without_asking(prose(question.text)), QUERY_BYTES)
+    terms = words(with_spellings(without_asking(prose(question.text))), QUERY_BYTES)
     if not terms:
         return _Matches({}, {}, np.zeros((0, len(question.vector)), np.float32))
     within = question.of_messages
@@ -370,7 +370,7 @@ async def _by_terms(tables: Tables, question: Question, limit: int) -> list[str]
     A question in another language than a message shares words with these alone. Without the columns in memory they are
     looked for in all facts, so none are in a memory of more than `SCANNED_FACTS`.
     """
-    terms = words(prose(question.content), QUERY_BYTES)
+    terms = words(with_spellings(prose(question.content)), QUERY_BYTES)
     resident = tables.residents.get("facts")
     if resident is not None:
         places, _ = resident.matching(terms, limit, question.searched)

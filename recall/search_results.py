@@ -15,6 +15,7 @@ from slowwave.common.text import FORGOTTEN
 from slowwave.common.types import Passage, RecalledFact
 from slowwave.common.validity import Moment
 from slowwave.common.words import stems
+from storage.quotations import QUOTES
 from storage.residents import Row
 from storage.warm import Tables
 
@@ -176,13 +177,15 @@ OVERLAP_WEIGHT = 0.5
 WITHOUT_FACTS, WITH_FACTS = 0.8, 0.5
 """What the score of a passage counts beside that of a fact, and where facts of its message are recalled, too: a
 passage takes the room of three facts. Chosen on the development conversations, read by a model."""
+NOTHING_KEPT = 0.7
+"""Of a passage of somebody's message that a model read and kept no fact of: most cheer or ask in return."""
 STALE = 0.5
 """Share of a passage's content words from which on what no longer holds counts as what it says."""
 ROLES = ("user", "assistant", "document")
 MOST = 30
 """Passages at most; no block has room for more."""
 MAY_BE_SHOWN = ("id", "role", "occurred_at", "created_at", "scope", "has_injection")
-_SHOWN = ("id", "conversation_id", "message_id", "role", "speaker", "content", "occurred_at")
+_SHOWN = ("id", "conversation_id", "message_id", "role", "speaker", "content", "occurred_at", "read_by")
 _FACT = ("id", "message_id", "statement", "status", "valid_to", "expired_at")
 _UNDECIDED = ("active", "candidate", "rejected")
 
@@ -205,6 +208,7 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
     texts = [passage_of(question.text, row["content"] or "") for row in rows]
     overlaps = word_overlaps(question.content, texts)
     over, live = _statements_of(facts, question.moment)
+    with_facts = {message for message, _ in facts}
     made = []
     for row, text, overlap in zip(rows, texts, overlaps, strict=True):
         gone, holds = over.get(row["id"], ()), live.get(row["id"], ())
@@ -213,6 +217,8 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
             continue
         more = OVERLAP_WEIGHT * overlap
         share = OTHER_SCOPE if row["id"] in elsewhere else 1.0
+        if row["role"] == "user" and row["id"] not in with_facts and row["read_by"] not in (None, QUOTES):
+            share *= NOTHING_KEPT
         score, match = share * (ranked.scores[row["id"]] + more), share * (ranked.matches[row["id"]] + more)
         who, source = row["speaker"] or "", (row["conversation_id"], row["message_id"])
         is_long = len((row["content"] or "").strip()) > WHOLE

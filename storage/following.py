@@ -21,11 +21,11 @@ import pyarrow as pa
 
 from .columns import Column, Columns, WordIndex, column_of, release_unused_memory
 from .connection import CACHES_OF_QUESTIONS, engine_session, freshness, is_remote
-from .disk import folder_on_disk
+from .disk import folder_on_disk, manifest_on_disk
 from .residents import Part, Resident, ResidentSpec
 from .row_steps import BY_KEY, Change, RowStep, follow, own_rows, own_steps
 from .rows import MARK, ROW, id_filters, quoted
-from .snapshots import IN_MEMORY
+from .snapshots import IN_MEMORY, version_gone
 from .vectors import VectorRows
 from .warm import Tables
 
@@ -39,7 +39,8 @@ log = logging.getLogger("slowwave")
 
 AT_ONCE = 16 << 20
 """Bytes on disk up to which the first question reads the tables into memory: faster than one question by queries.
-Larger tables are read at the second question to one state, so that the first one does not wait for all of them."""
+Larger ones are read beside the questions, which are answered by queries until then: from the second question of a
+process on, since one that asks once gains nothing."""
 PART = 4_096
 """Vectors that are read at a time."""
 TOO_MANY, FEW = 0.2, 1_000
@@ -83,7 +84,8 @@ class Residents:
         self._at: Mapping[str, int] = {}
         self._sequence = 0
         self._of: tuple[object, str] | None = None
-        self._requested: Mapping[str, int] = {}
+        self._is_asked_again = False
+        self._reading: asyncio.Task[None] | None = None
         self._steps: dict[str, list[RowStep]] = {name: [] for name in wanted}
         self._renewed: dict[str, asyncio.Task[None]] = {}
         self._loading, self._lock = asyncio.Lock(), threading.RLock()
@@ -102,7 +104,7 @@ class Residents:
         """Drop everything, to be read anew."""
         with self._lock:
             self._tables, self._state, self._at, self._sequence = {}, {}, {}, 0
-            self._steps = {name: [] for name in self._wanted}
+            self._steps, self._reading = {name: [] for name in self._wanted}, None
 
     def current(self, versions: Mapping[str, int]) -> State | None:
         """The tables of this state; None if `of` must first read something, or another store lies there now."""
@@ -127,30 +129,58 @@ class Residents:
             return any(version > versions.get(name, 1) for name, (version, _) in self._tables.items())
 
     async def of(self, tables: Tables, *, is_eager: bool = False) -> State:
-        """The tables of this state; with `is_eager` they are read at the first question."""
+        """The tables of this state, none while they are read; with `is_eager` they are waited for."""
         versions = {name: tables.versions[name] for name in self._wanted}
         async with self._loading:
             if (state := self.current(versions)) is not None:
                 return state
+            if self._reading is not None:
+                if not is_eager:
+                    return {}
+                await asyncio.wait({self._reading})
             if self._state and await self._follow_others(tables, versions):
                 return self._state
             stats = await asyncio.gather(*[(await tables.table(name)).stats() for name in self._wanted])
             size = sum(int(each["total_bytes"]) for each in stats)
-            if self._most >= size > AT_ONCE and not is_eager and versions != self._requested:
-                self._requested = versions
+            if size > self._most:
+                self._begin({}, tables)
+            elif size <= AT_ONCE or is_eager:
+                self._begin(await self._read_whole(tables), tables)
+            else:
+                if self._state or self._is_asked_again:
+                    self._reading = asyncio.create_task(self._read_beside(tables))
+                self._is_asked_again = True
                 return {}
-            read: dict[str, tuple[int, Resident]] = {}
-            if size <= self._most:
-                for name, version in versions.items():
-                    known = self._tables.get(name)
-                    is_same = known is not None and known[0] == version
-                    read[name] = known if known and is_same else (version, await self._loaded(tables, name))
-                    release_unused_memory()
-            with self._lock:
-                self._steps = {name: [] for name in self._wanted}
-                self._sequence = tables.sequence
-                self._take(read, versions)
         return self._state
+
+    async def _read_whole(self, tables: Tables) -> dict[str, tuple[int, Resident]]:
+        read: dict[str, tuple[int, Resident]] = {}
+        for name in self._wanted:
+            version, known = tables.versions[name], self._tables.get(name)
+            is_same = known is not None and known[0] == version
+            read[name] = known if known and is_same else (version, await self._loaded(tables, name))
+            release_unused_memory()
+        return read
+
+    async def _read_beside(self, tables: Tables) -> None:
+        """Read the tables while questions go by queries; commits that come meanwhile are followed afterwards."""
+        try:
+            read = await self._read_whole(tables)
+            with self._lock:
+                if self._reading is asyncio.current_task():  # else everything was dropped meanwhile
+                    self._begin(read, tables)
+        except Exception as error:  # a question for the same says what is wrong
+            log.info("tables are not read into memory: %s", error)
+        finally:
+            with self._lock:
+                if self._reading is asyncio.current_task():
+                    self._reading = None
+
+    def _begin(self, read: dict[str, tuple[int, Resident]], tables: Tables) -> None:
+        with self._lock:
+            self._steps = {name: [] for name in self._wanted}
+            self._sequence = tables.sequence
+            self._take(read, {name: tables.versions[name] for name in self._wanted})
 
     def steps(self, name: str, before: int, after: int) -> list[RowStep] | None:
         """What was taken over between two versions of a table; None where that is not known."""
@@ -418,6 +448,8 @@ class WarmTables:
         if (folder := folder_on_disk(str(self._store.db.uri))) != self._folder:
             self._folder, self._db, self.latest = folder, None, None
         head, (versions, model) = await self._state()
+        if self._pinned:
+            await self._require(versions)
         if self._residents is not None:
             self._residents.belong_to(folder, model)
             for tries in range(HEADS):
@@ -457,6 +489,26 @@ class WarmTables:
         is_far = is_remote(self._store.uri)  # a look at its head is a request over the network
         head = await asyncio.to_thread(lambda: self._store.head) if is_far else self._store.head
         return head, (head.versions, head.embed_model)
+
+    async def _require(self, versions: Mapping[str, int]) -> None:
+        """Raise `StoreMismatch` where a pinned version is gone, whatever of it is in memory: it may be erased."""
+        wanted = {name: versions.get(name, 1) for name in self._names}
+        there = await asyncio.gather(*(self._is_there(name, version) for name, version in wanted.items()))
+        for (name, version), is_there in zip(wanted.items(), there, strict=True):
+            if not is_there:
+                if self._residents is not None:
+                    self._residents.forget()
+                raise version_gone(name, version)
+
+    async def _is_there(self, name: str, version: int) -> bool:
+        address = str(self._store.db.uri)
+        if not is_remote(address):
+            return manifest_on_disk(address, name, version) is not None
+        try:
+            await self._open(name, version)
+        except (ValueError, RuntimeError, OSError):
+            return False
+        return True
 
     async def _open(self, name: str, version: int) -> AsyncTable:
         if self._db is None:

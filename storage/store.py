@@ -202,9 +202,12 @@ class Store:
             if plain := in_plain_words(error, str(self.db.uri)):
                 raise plain from error
             raise
-        self._join_pieces(tx, kind)
-        if (known := IN_MEMORY.get(str(self.db.uri))) is not None:
-            known.current(tx.versions)  # who asks next finds it done
+        try:
+            self._join_pieces(tx, kind)
+            if (known := IN_MEMORY.get(str(self.db.uri))) is not None:
+                known.current(tx.versions)  # who asks next finds it done
+        except Exception as error:  # the commit itself is published: nobody should write it again
+            log.warning("what follows a commit was not done: %s", error)
 
     def _join_pieces(self, tx: Transaction, kind: str) -> None:
         """Join the small pieces that this process left, now and then; another writer only puts it off."""

@@ -42,29 +42,23 @@ def add_observations(
     what stands in code already. What looks like something known is stored and flagged; what is known word for word is
     passed over; what reads like an instruction to a model is refused.
     """
-    from tasks.people.observations import observe
-
     memory = memory_of(ctx)
-    run = memory.place.run("observe")
     try:
-        added = observe(
-            run, entity_name, observations, memory.place.settings.ingest, entity_type=entity_type,
-            create=entity_type is not None,
-        )  # fmt: skip
+        added = memory.add_observations(entity_name, observations, entity_type, create=entity_type is not None)
     except UnusableInput as error:
         if entity_type is not None or "--create" not in error.remedy:
             raise
         raise UnusableInput(error.message, "Give entity_type to make it; search_semantic finds names.") from error
-    return _added(added, run.id)
+    return _added(added)
 
 
-def _added(added: Added, run_id: str) -> Document:
+def _added(added: Added) -> Document:
     results = [
         {**asdict(each), "outcome": "flagged" if each.similarity_flag else each.outcome} for each in added.outcomes
     ]
     counts = dict(Counter(each["outcome"] for each in results))
     columns = {key: getattr(added, key) for key in ("entity", "entity_id", "is_new", "redacted")}
-    return {**columns, "counts": counts, "results": results, "run_id": run_id}
+    return {**columns, "counts": counts, "results": results, "run_id": added.run}
 
 
 @tool("Delete observations", "destroys")

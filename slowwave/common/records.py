@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -27,6 +27,24 @@ class Turn:
     text: str
     occurred_at: datetime
     is_context: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Observations:
+    """What is said of an entity, which is made, of this type, where it is unknown and `create` is set.
+
+    `instead_of` is a live fact that the first text replaces.
+    """
+
+    name: str
+    texts: Sequence[str]
+    entity_type: str | None = None
+    create: bool = False
+    instead_of: str | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        """What the row of a run says of it."""
+        return {"entity": self.name, "texts": len(self.texts), "type": self.entity_type, "create": self.create}
 
 
 @dataclass(frozen=True, slots=True)

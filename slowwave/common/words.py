@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 import polars as pl
@@ -94,11 +94,53 @@ def subject_words(texts: pl.Series) -> pl.Series:
     return found.list.eval(pl.element().filter(~pl.element().str.contains(r"\p{N}")))
 
 
+# English is spelled in two ways. Each pair of endings is British and American, with what stands before and after.
+_SPELLED = (
+    (r"(?<=\w{3})", "our", "or", r"(?=(?:s|ed|ing|ite|ites|able|ful|less|ers?)?$)"),  # colour
+    (r"(?<=\w{2})", "ence", "ense", r"(?=[sd]?$)"),  # licence
+    (r"(?<=\w{3})", "is", "iz", r"(?=(?:e[drs]?|ers|ing|ations?)$)"),  # organise
+    (r"(?<=\w{2})", "ys", "yz", r"(?=(?:e[drs]?|ing)$)"),  # analyse
+    (r"(?<=\w{2}[bt])", "re", "er", r"(?=s?$)"),  # centre
+    (r"(?<=\w[aeo])", "ll", "l", r"(?=(?:ed|ing|ers?)$)"),  # travelled
+    (r"(?<=\w{2})", "ogue", "og", r"(?=s?$)"),  # catalogue
+)
+_AMERICAN, _BRITISH = (
+    [(re.compile(f"{before}{pair[n]}{after}"), pair[1 - n]) for before, *pair, after in _SPELLED] for n in (0, 1)
+)
+_HYPHEN = re.compile(r"(?<![^\W_])([^\W\d_]{1,2})-(?=[^\W\d_])")  # e-mail
+
+
+def with_spellings(text: str) -> str:
+    """An English text, and after it its words as they are spelled elsewhere ("colour" for "color", "email")."""
+    lower = text.lower()
+    words = _PLAIN_WORD.findall(lower)
+    if _language(lower, words) != ENGLISH:
+        return text
+    others = (_spelled(word, ways) for word in dict.fromkeys(words) for ways in (_AMERICAN, _BRITISH))
+    found = dict.fromkeys((*others, *_PLAIN_WORD.findall(_joined(lower))))
+    return " ".join([text, *(word for word in found if word not in words)])
+
+
+def _joined(lower: str) -> str:
+    return _HYPHEN.sub(r"\1", lower) if "-" in lower else lower
+
+
+def _spelled(word: str, ways: Iterable[tuple[re.Pattern[str], str]]) -> str:
+    for pattern, other in ways:
+        word = pattern.sub(other, word, count=1)
+    return word
+
+
+def _language(lower: str, words: Collection[str]) -> str:
+    is_plain = lower.isascii() and ELSEWHERE.isdisjoint(words)
+    return ENGLISH if is_plain else language_of([lower])
+
+
 def stems(text: str) -> frozenset[str]:
     """The content words of a text, lower-cased, without common endings, so that "works" meets "work".
 
-    Small words are those of its language; letters are plain ("Múnich" meets "munich"), and sentences without spaces are
-    `segmented`.
+    Small words are those of its language; letters are plain ("Múnich" meets "munich"), English words are spelled in one
+    way, and sentences without spaces are `segmented`.
     """
     return _stems_of_short(text) if len(text) <= SHORT else _stems(text)
 
@@ -106,16 +148,23 @@ def stems(text: str) -> frozenset[str]:
 def _stems(text: str) -> frozenset[str]:
     lower = text.lower().replace("’", "'")
     words, small = _PLAIN_WORD.findall(lower), FUNCTION_WORDS
-    if not lower.isascii() or not ELSEWHERE.isdisjoint(words):
-        language = language_of([lower])
-        if language != ENGLISH:
-            lower, small = without_asking(lower).replace("'", " "), SMALL_WORDS.get(language, small)
-        words = _PLAIN_WORD.findall(segmented(lower))
+    language = _language(lower, words)
+    if language != ENGLISH:
+        lower, small = without_asking(lower).replace("'", " "), SMALL_WORDS.get(language, small)
+    elif (joined := _joined(lower)) != lower:
+        lower = f"{lower} {joined}"
+    words = _PLAIN_WORD.findall(segmented(lower))
     bare = (word.removesuffix("'s") for word in words)
-    return frozenset(_stem(plain_letters(word)) for word in bare if word not in small)
+    kept = [plain_letters(word) for word in bare if word not in small]
+    return frozenset(_stem(_american(word) if language == ENGLISH else word) for word in kept)
 
 
 _stems_of_short = lru_cache(8_192)(_stems)  # statements are compared by many questions
+
+
+@lru_cache(16_384)
+def _american(word: str) -> str:
+    return _spelled(word, _AMERICAN)
 
 
 @lru_cache(16_384)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from slowwave.common.arguments import Time, checked_text, checked_texts, checked_time, refuse_a_fork
+from slowwave.common.errors import SlowwaveError, StoreMismatch
 from slowwave.common.grouped_calls import GroupedCalls
+from slowwave.common.records import Observations
 from slowwave.common.types import Added, Ingested
 
 if TYPE_CHECKING:
     from apps.configuration import Place
     from storage.snapshots import Snapshot
+    from tasks.runtime.runs import Run
 
 
 class Additions:
@@ -21,7 +25,7 @@ class Additions:
     def __init__(self, place: Place) -> None:
         self.place = place
         self._adding = threading.Lock()
-        self._observing = GroupedCalls[str, Added](self._adding)
+        self._observing = GroupedCalls[Observations, "list[Added | SlowwaveError]"](self._adding)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -37,16 +41,54 @@ class Additions:
         that looks like another one is stored and flagged; one that is known word for word is passed over. What several
         threads say meanwhile is one run. Raises `UnusableInput` where there is nothing to add or no such type.
         """
+        (added,) = self.add_of_each({checked_text("entity", entity): texts}, type, create=create)
+        return added
+
+    def add_of_each(
+        self, texts: Mapping[str, str | Sequence[str]], type: str | None = None, *, create: bool = True
+    ) -> list[Added]:
+        """`add_observations` of several entities, as one run; an error of one is raised after the others were added."""
         refuse_a_fork()
-        from tasks.people.observations import observe, part_of  # import the ingest path, which reading does not need
+        calls = [
+            Observations(checked_text("entity", entity), checked_texts("texts", own), type, create)
+            for entity, own in texts.items()
+        ]
+        answers = self._observing.call("", calls, self._observe, lambda every, own: every[own]) if calls else []
+        if wrong := [one for one in answers if isinstance(one, SlowwaveError)]:
+            raise wrong[0]
+        return [one for one in answers if isinstance(one, Added)]
 
-        named, statements, place = checked_text("entity", entity), checked_texts("texts", texts), self.place
+    def _observe(self, calls: Sequence[Observations]) -> list[Added | SlowwaveError]:
+        """The answer or error of each call, all in one run; what several say of one entity is said at once."""
+        from tasks.people.observations import part_of  # imports the ingest path, which reading does not need
 
-        def add(every: Sequence[str]) -> Added:
-            run = place.run("observe", makes_store=True)
-            return observe(run, named, every, place.settings.ingest, entity_type=type, create=create)
+        joined, places = dict[Observations, list[str]](), list[tuple[Observations, slice]]()
+        for call in calls:
+            texts = joined.setdefault(entity := replace(call, texts=()), [])
+            places.append((entity, slice(len(texts), len(texts) + len(call.texts))))
+            texts += call.texts
+        said = [replace(entity, texts=texts) for entity, texts in joined.items()]
+        try:
+            added = self._written(said, self.place.run("observe", makes_store=True))
+        except StoreMismatch:
+            run = self.place.run("observe")  # the memory may be of another model by now than the settings say
+            if run.embedder == self.place.settings.embedder:
+                raise
+            added = self._written(said, run)
+        if len(calls) == 1:
+            return added
+        by_entity = dict(zip(joined, added, strict=True))
+        found = ((by_entity[entity], own) for entity, own in places)
+        return [one if isinstance(one, SlowwaveError) else part_of(one, own) for one, own in found]
 
-        return self._observing.call((named, type, create), statements, add, part_of)
+    def _written(self, said: Sequence[Observations], run: Run) -> list[Added | SlowwaveError]:
+        from tasks.people.observations import observe, observe_all
+
+        settings = self.place.settings.ingest
+        if len(said) > 1:
+            return observe_all(run, said, settings)
+        (one,) = said
+        return [observe(run, one.name, one.texts, settings, entity_type=one.entity_type, create=one.create)]
 
     def ingest(
         self,

@@ -15,6 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slowwave.common.errors import Refused, UnusableInput
+from slowwave.common.grouped_calls import GroupedCalls
 from slowwave.integrations.python_api import OpenMemory
 
 from .shared import checked_memory, read_or, recalled
@@ -67,29 +68,35 @@ class SlowwaveStore(BaseStore):
     where a search takes longer than the memory's settings allow.
     """
 
-    __slots__ = ("_kept", "_lock", "_memory", "_sequence")
+    __slots__ = ("_calls", "_kept", "_memory", "_sequence")
 
     def __init__(self, memory: OpenMemory) -> None:
         """A store over an open memory, which may hold other facts besides."""
         self._memory = checked_memory(memory)
         self._kept: dict[Place, _Kept] = {}
         self._sequence: int | None = None
-        self._lock = Lock()  # a batch reads before it writes: two of them at once would put one key twice
+        # A batch reads before it writes: two of them at once would put one key twice.
+        self._calls = GroupedCalls[Op, "list[Result]"](Lock())
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """The results of the operations; all reads see the state before the writes, as in LangGraph's own stores."""
+        """The results of the operations; all reads see the state before the writes, as in LangGraph's own stores.
+
+        What several threads want meanwhile is one batch.
+        """
         operations = list(ops)
         for op in operations:
             validate_op_namespace(op)
+        return self._calls.call("", operations, self._batch, lambda found, own: found[own]) if operations else []
+
+    def _batch(self, operations: Sequence[Op]) -> list[Result]:
         is_wide = any(isinstance(op, SearchOp | ListNamespacesOp) for op in operations)
-        with self._lock:
-            kept = self._all(is_read=not all(isinstance(op, PutOp) for op in operations))
-            shelf = InMemoryStore()  # LangGraph's own store knows filters, paging and conditions of namespaces
-            if is_wide:
-                shelf.batch([PutOp(*place, each.item.value) for place, each in kept.items()])
-            results = [self._read(op, kept, shelf) for op in operations]
-            if writes := {(op.namespace, op.key): op for op in operations if isinstance(op, PutOp)}:
-                self._write(writes, kept)
+        kept = self._all(is_read=not all(isinstance(op, PutOp) for op in operations))
+        shelf = InMemoryStore()  # LangGraph's own store knows filters, paging and conditions of namespaces
+        if is_wide:
+            shelf.batch([PutOp(*place, each.item.value) for place, each in kept.items()])
+        results = [self._read(op, kept, shelf) for op in operations]
+        if writes := {(op.namespace, op.key): op for op in operations if isinstance(op, PutOp)}:
+            self._write(writes, kept)
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -137,7 +144,7 @@ class SlowwaveStore(BaseStore):
     # Writing
 
     def _write(self, writes: Mapping[Place, PutOp], kept: Mapping[Place, _Kept]) -> None:
-        """Retire what is deleted, state anew what has changed, and add what is new, one run for each namespace."""
+        """Retire what is deleted, state anew what has changed, and add what is new, all that is new in one run."""
         stored = self._all()
         gone: list[str] = []
         for place, op in writes.items():
@@ -156,8 +163,7 @@ class SlowwaveStore(BaseStore):
                 fresh.setdefault(op.namespace, []).append(statement)
             elif old.statement != statement:
                 refused += self._revise(old, op.namespace, statement, fresh)
-        for namespace, statements in fresh.items():
-            refused += self._add(namespace, statements)
+        refused += self._add(fresh)
         if refused:
             raise Refused(f"Not stored: {'; '.join(refused)}", "docs/integrations.md says what can be kept.")
 
@@ -170,12 +176,13 @@ class SlowwaveStore(BaseStore):
             fresh.setdefault(namespace, []).append(statement)
         return [f"{statement[:80]}: {outcome.reason}"] if outcome.outcome == "refused" else []
 
-    def _add(self, namespace: tuple[str, ...], statements: Sequence[str]) -> list[str]:
+    def _add(self, fresh: Mapping[tuple[str, ...], Sequence[str]]) -> list[str]:
         """Add new items; returns why some were refused."""
-        added = self._memory.add_observations(f"items of {'.'.join(namespace)}", statements)
+        texts = {f"items of {'.'.join(namespace)}": statements for namespace, statements in fresh.items()}
         reasons = {"confirmed": "Another item says the same under nearly the same key.", "refused": ""}
         return [
             f"{each.content[:80]}: {each.reason or reasons[each.outcome]}"
+            for added in self._memory.add_of_each(texts)
             for each in added.outcomes
             if each.outcome in reasons
         ]

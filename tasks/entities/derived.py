@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from tasks.runtime.engine import task
 from tasks.runtime.runs import Run, embedder_of, store_of, vector_column
 from tasks.runtime.writing import decide_and_write
 
+log = logging.getLogger("slowwave")
+
 _TEXTS = {"id": pl.String, "text": pl.String, "text_hash": pl.String}
 _OBSERVED_KINDS = ("observation", "note")
 _READ = ("id", "kind", "predicate", "object_id", "object_text", "statement", "owner_entity_id", "valid_from")
@@ -44,17 +47,35 @@ def refresh_profiles(run: Run, entity_ids: pl.Series | None = None) -> int:
     """
     store = store_of(run)
     snapshot = store.snapshot()
-    fresh, gone = _profile_changes(snapshot, run, entity_ids)
+    changes = fresh, gone = _profile_changes(snapshot, run, entity_ids)
     if fresh.is_empty() and gone.is_empty():
         return 0
     embedded = _embedded_texts(run, fresh)
     with store.commit(run.id, "profiles", run.now) as tx:
         if tx.is_overtaken(snapshot):
-            fresh, gone = _profile_changes(tx, run, entity_ids)
-            embedded = pl.concat([embedded, _embedded_texts(run, fresh.join(embedded, on="text_hash", how="anti"))])
-        vectors = embedded.unique("text_hash")
-        tx.upsert("entity_profiles", fresh.join(vectors, on="text_hash", how="left", maintain_order="left"))
-        tx.delete("entity_profiles", gone)
+            changes = _profile_changes(tx, run, entity_ids)
+        return _write_profiles(tx, run, *changes, embedded)
+
+
+def write_profiles(tx: Transaction, run: Run, entity_ids: Sequence[str]) -> None:
+    """Renew the profiles of a few entities, as a transaction has left them; a failure is only logged.
+
+    The nightly run renews them too, and what somebody says is not to fail for them.
+    """
+    try:
+        changes = _profile_changes(tx, run, pl.Series(entity_ids, dtype=pl.String))
+        embedded = _embedded_texts(run, changes[0])
+    except Exception as error:
+        log.warning("The profiles of %d entities were not renewed: %s", len(entity_ids), error)
+    else:
+        _write_profiles(tx, run, *changes, embedded)
+
+
+def _write_profiles(tx: Transaction, run: Run, fresh: pl.DataFrame, gone: pl.Series, embedded: pl.DataFrame) -> int:
+    missing = _embedded_texts(run, fresh.join(embedded, on="text_hash", how="anti"))
+    vectors = pl.concat([embedded, missing]).unique("text_hash")
+    tx.upsert("entity_profiles", fresh.join(vectors, on="text_hash", how="left", maintain_order="left"))
+    tx.delete("entity_profiles", gone)
     return len(fresh) + len(gone)
 
 

@@ -10,7 +10,8 @@ import polars as pl
 
 from recall.proposals import Proposal
 from slowwave.common import frames
-from slowwave.common.errors import Refused, UnusableInput
+from slowwave.common.errors import Refused, SlowwaveError, UnusableInput
+from slowwave.common.records import Observations
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import IngestSettings
 from slowwave.common.text import as_json
@@ -28,6 +29,7 @@ from storage.rows import named_by_beginning, quoted
 from storage.search import unit_matrix
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
+from tasks.entities.derived import write_profiles
 from tasks.entities.retirement import renew_profiles, retirement_of, write_retirement
 from tasks.ingest.application import (
     DecidedPatches,
@@ -82,22 +84,6 @@ class _ObservationPlan:
     facts: pl.DataFrame | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Observed:
-    """The arguments of a call: texts about an entity, which `create` may make."""
-
-    name: str
-    texts: Sequence[str]
-    settings: IngestSettings
-    entity_type: str | None
-    create: bool
-    instead_of: str | None = None
-
-    def parameters(self) -> dict[str, Any]:
-        """What the row of the run says of the call."""
-        return {"entity": self.name, "texts": len(self.texts), "type": self.entity_type, "create": self.create}
-
-
 def observe(
     run: Run,
     name: str,
@@ -115,34 +101,81 @@ def observe(
     which makes one of `entity_type`; nothing is written then, and no run is recorded. `instead_of` is a live fact of
     the entity that the first text replaces: it is retired and points at it, unless the text is refused or the same.
     """
-    if not texts:
-        raise UnusableInput("There is nothing to observe.", "Say one text or more.")
-    call = _Observed(name, texts, settings, entity_type, create, instead_of)
-    if not has_namespace(run.store, run.namespace):
-        new_target(name, entity_type, run.now) if create else existing_store(run)  # raises before a store is made
-    snapshot = store_of(run).snapshot()
-    plan = _planned(run, snapshot, call)
-    if instead_of is not None:
-        plan_to_retire(snapshot, run, plan.target.id, [instead_of])  # raises before anything is added
-    is_approved = applies_at_once(run, settings.approval)
-    if plan.is_waiting or not (is_approved or plan.stated is None):
-        added = as_run(run, call.parameters(), lambda: _left_to_patches(run, call), _counts)
-    else:
-        added = in_one_commit(
-            run, "observe", call.parameters(), lambda tx: _written(tx, run, call, plan, snapshot), _counts
+    call = Observations(name, texts, entity_type, create, instead_of)
+    snapshot, plan = _looked_at(run, call, settings)
+    if _waits(run, plan, settings):
+        added = as_run(
+            run, call.parameters(), lambda: _left_to_patches(run, call, settings), lambda one: _counts([one])
         )
-    if instead_of is not None:
-        renew_profiles(run, [added.entity_id])
+        if instead_of is not None:
+            renew_profiles(run, [added.entity_id])
+        return replace(added, run=run.id)
+
+    def write(tx: Transaction) -> list[Added]:
+        now = _planned(run, tx, call, settings) if tx.is_overtaken(snapshot) else plan
+        added = _written(tx, run, call, now)
+        if instead_of is not None:
+            write_profiles(tx, run, [added.entity_id])
+        return [added]
+
+    (added,) = in_one_commit(run, "observe", call.parameters(), write, _counts)
     return replace(added, run=run.id)
 
 
-def _counts(added: Added) -> dict[RunCount, int]:
-    return {count: added.counts.get(outcome, 0) for outcome, count in _OUTCOMES.items()}
+def observe_all(run: Run, calls: Sequence[Observations], settings: IngestSettings) -> list[Added | SlowwaveError]:
+    """`observe` of several entities as one run of one commit, in their order: the answer or the error of each.
+
+    Raises `Refused` where something has to wait for a person, which takes a run for each entity.
+    """
+    answers: dict[int, Added | SlowwaveError] = {}
+    for place, call in enumerate(calls):
+        try:
+            _, plan = _looked_at(run, call, settings)
+        except SlowwaveError as error:
+            answers[place] = error
+            continue
+        if _waits(run, plan, settings):
+            raise Refused("Something of it waits for a person.", "Say it of one entity at a time.")
+    right = {place: call for place, call in enumerate(calls) if place not in answers}
+    parameters = {
+        "entities": [each.name for each in right.values()],
+        "texts": sum(len(c.texts) for c in right.values()),
+    }
+
+    def write(tx: Transaction) -> list[Added]:
+        return [_written(tx, run, call, _planned(run, tx, call, settings)) for call in right.values()]
+
+    if right:
+        added = in_one_commit(run, "observe", parameters, write, _counts)
+        answers |= {place: replace(one, run=run.id) for place, one in zip(right, added, strict=True)}
+    return [answers[place] for place in range(len(calls))]
 
 
-def _written(tx: Transaction, run: Run, call: _Observed, plan: _ObservationPlan, snapshot: Snapshot) -> Added:
-    if tx.is_overtaken(snapshot):
-        plan = _planned(run, tx, call)
+def _waits(run: Run, plan: _ObservationPlan, settings: IngestSettings) -> bool:
+    """Whether some of the texts wait for a person already, or have to."""
+    return plan.is_waiting or not (plan.stated is None or applies_at_once(run, settings.approval))
+
+
+def _looked_at(run: Run, call: Observations, settings: IngestSettings) -> tuple[Snapshot, _ObservationPlan]:
+    """What would become of a call in the newest state; raises what is wrong with it before anything is written."""
+    if not call.texts:
+        raise UnusableInput("There is nothing to observe.", "Say one text or more.")
+    if not has_namespace(run.store, run.namespace):
+        if not call.create:
+            existing_store(run)  # raises before a store is made
+        new_target(call.name, call.entity_type, run.now)
+    snapshot = store_of(run).snapshot()
+    plan = _planned(run, snapshot, call, settings)
+    if call.instead_of is not None:
+        plan_to_retire(snapshot, run, plan.target.id, [call.instead_of])
+    return snapshot, plan
+
+
+def _counts(added: Sequence[Added]) -> dict[RunCount, int]:
+    return {count: sum(one.counts.get(outcome, 0) for one in added) for outcome, count in _OUTCOMES.items()}
+
+
+def _written(tx: Transaction, run: Run, call: Observations, plan: _ObservationPlan) -> Added:
     if plan.stated is not None and plan.decided is not None and plan.facts is not None:
         new = plan.stated.facts["id"] if write_statements(tx, plan.stated) else None
         write_facts(tx, plan.facts, new=new)
@@ -155,40 +188,40 @@ def _written(tx: Transaction, run: Run, call: _Observed, plan: _ObservationPlan,
     return added
 
 
-def _left_to_patches(run: Run, call: _Observed) -> Added:
+def _left_to_patches(run: Run, call: Observations, settings: IngestSettings) -> Added:
     """The texts as candidates, in patches that are applied or wait for a person, as those of an ingest."""
     store = store_of(run)
     with store.commit(run.id, "observations.candidates", run.now) as tx:
-        plan = _stated(run, tx, call)
+        plan = _stated(run, tx, call, settings)
         if plan.stated is not None:
             write_statements(tx, plan.stated)
             tx.upsert("facts", plan.stated.facts)
             tx.upsert("patch_batches", plan.stated.batches)
-    apply_patches(run, call.settings, look_back=False)
+    apply_patches(run, settings, look_back=False)
     ids = pl.Series([], dtype=pl.String) if plan.stated is None else plan.stated.facts["id"]
     return _added(plan, store.snapshot().by_ids("facts", ids))
 
 
-def _planned(run: Run, reading: Reading, call: _Observed) -> _ObservationPlan:
+def _planned(run: Run, reading: Reading, call: Observations, settings: IngestSettings) -> _ObservationPlan:
     """The whole plan: texts that are new, what becomes of them, and their flags.
 
     They are no patch: nothing of them waits, and their run tells the rest.
     """
-    plan = _stated(run, reading, call)
+    plan = _stated(run, reading, call, settings)
     if plan.stated is None:
         return plan
     stated = plan.stated
     patches = Patches(stated.batches, stated.facts, frames.empty(DIRECTIVES), stated.messages)
-    alike = _alike(plan.known, stated.facts, reading.dims, call.settings)
-    decided = decide(reading, patches, call.settings, run.now, alike)
+    alike = _alike(plan.known, stated.facts, reading.dims, settings)
+    decided = decide(reading, patches, settings, run.now, alike)
     facts = decided_facts(reading, decided)
     patch = pl.when(pl.col("id").is_in(stated.facts["id"].implode())).then(None).otherwise("patch_batch_id")
     return replace(plan, decided=decided, facts=facts.with_columns(patch_batch_id=patch))
 
 
-def _stated(run: Run, reading: Reading, call: _Observed) -> _ObservationPlan:
+def _stated(run: Run, reading: Reading, call: Observations, settings: IngestSettings) -> _ObservationPlan:
     """The texts that are new, as candidates."""
-    target = find_target(reading, call.name, call.entity_type, run.now, call.settings.resolve, create=call.create)
+    target = find_target(reading, call.name, call.entity_type, run.now, settings.resolve, create=call.create)
     owner = [] if target.is_new else [target.id]
     # live, or a candidate of a run that was killed or that waits for review; only of the scope that is compared
     where = f"({live_sql(run.now)} OR status = 'candidate') AND {_KINDS} AND scope = {quoted(SCOPE)}"
@@ -245,15 +278,19 @@ def retire(run: Run, entity_id: str, ids: Sequence[str], *, dry_run: bool = Fals
     planned = plan_to_retire(existing_store(run).snapshot(), run, entity_id, ids)
     if dry_run:
         return _retired(entity_id, planned)
-    retired = in_one_commit(
+
+    def write(tx: Transaction) -> Retired:
+        done = _retire(tx, run, entity_id, ids)
+        write_profiles(tx, run, [entity_id])
+        return done
+
+    return in_one_commit(
         run,
         "observations.retire",
         {"entity": entity_id, "ids": list(ids)},
-        lambda tx: _retire(tx, run, entity_id, ids),
+        write,
         lambda done: {RunCount.FACTS_RETIRED: len(done.facts), RunCount.FLAGS_CLEARED: len(done.flags_cleared)},
     )
-    renew_profiles(run, [entity_id])
-    return retired
 
 
 def _outcome(content: str, fact: Mapping[str, Any]) -> Outcome:

@@ -254,14 +254,18 @@ def test_what_several_threads_say_meanwhile_is_one_run_with_an_answer_for_each(c
     with open_memory(copy) as memory, ThreadPoolExecutor(8) as pool:
         with memory._adding:  # another call is at work
             said = [pool.submit(memory.add_observations, "ferry", text) for text in texts]
+            said += [pool.submit(memory.add_observations, "a lighthouse", "It is white.")]
             other = pool.submit(memory.add_observations, "a pier", "It is made of oak.", create=False)
-            while memory._observing.waiting() < len(texts) + 1:
+            while memory._observing.waiting() < len(texts) + 2:
                 time.sleep(0.01)
         added = [each.result(timeout=60) for each in said]
-        assert [[one.content for one in each.outcomes] for each in added] == [[text] for text in texts]
-        assert sorted(each.outcomes[0].outcome for each in added) == ["added", "added", "known", "refused"]
+        assert [[one.content for one in each.outcomes] for each in added] == [
+            [text] for text in (*texts, "It is white.")
+        ]
+        assert [each.entity for each in added] == [*["Ferry"] * 4, "a lighthouse"]
+        assert sorted(each.outcomes[0].outcome for each in added) == ["added", "added", "added", "known", "refused"]
         assert len({each.run for each in added}) == 1
-        twice = [each.outcomes[0].fact_id for each, text in zip(added, texts, strict=True) if "forty" in text]
+        twice = [each.outcomes[0].fact_id for each, text in zip(added, texts, strict=False) if "forty" in text]
         assert twice[0] == twice[1] is not None
         with pytest.raises(UnusableInput, match="Unknown entity"):
             other.result(timeout=60)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +18,7 @@ from stores import CLOSED, Row, fact, remembered
 from talk import NOW
 
 from recall.search import RESIDENT
-from slowwave.common.errors import UnusableInput
+from slowwave.common.errors import StoreMismatch, UnusableInput
 from slowwave.common.settings import RecallSettings
 from slowwave.common.types import Recollection
 from slowwave.integrations.python_api import OpenMemory
@@ -130,28 +134,76 @@ def test_a_fact_that_is_held_ends_when_its_time_has_come(tmp_path: Path) -> None
             assert ("honey" in {one.id for one in memory.recall("honey", now=now).facts}) == is_live
 
 
-def test_a_large_state_is_held_from_the_second_question_on(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "AT_ONCE", 0)
-    loads: list[str] = []
-    load = following.Residents._loaded
+class Loads:
+    """Reads of whole tables: their names, each allowed to end by the test; `done` of all that are read beside."""
 
-    async def noted(self: Any, tables: Any, name: str) -> Any:
-        loads.append(name)
-        return await load(self, tables, name)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.names: list[str] = []
+        self.may_end, self.done = threading.Event(), threading.Event()
+        load, beside = following.Residents._loaded, following.Residents._read_beside
+        monkeypatch.setattr(following, "AT_ONCE", 0)
 
-    monkeypatch.setattr(following.Residents, "_loaded", noted)
+        async def noted(residents: Any, tables: Any, name: str) -> Any:
+            self.names.append(name)
+            await asyncio.to_thread(self.may_end.wait, 60)
+            return await load(residents, tables, name)
+
+        async def ended(residents: Any, tables: Any) -> None:
+            await beside(residents, tables)
+            self.done.set()
+
+        monkeypatch.setattr(following.Residents, "_loaded", noted)
+        monkeypatch.setattr(following.Residents, "_read_beside", ended)
+
+    def end(self) -> None:
+        """Let the reads go on until the last has ended."""
+        self.may_end.set()
+        assert self.done.wait(60)
+        self.may_end.clear()
+        self.done.clear()
+
+
+def test_a_large_state_is_read_beside_the_questions_from_the_second_on(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads = Loads(monkeypatch)
     with opened(uri) as memory:
         first = memory.recall(QUESTIONS[0], now=NOW)
-        assert not loads
+        assert not loads.names
+        for _ in range(3):  # answered while the tables are read
+            assert told(memory.recall(QUESTIONS[0], now=NOW)) == told(first)
+        loads.end()
         assert told(memory.recall(QUESTIONS[0], now=NOW)) == told(first)
-        assert sorted(loads) == sorted(set(loads))
-        assert "facts" in loads
-        held = len(loads)
-        memory.recall(QUESTIONS[1], now=NOW)
-        assert len(loads) == held
+        assert sorted(loads.names) == sorted(set(loads.names))
+        assert "facts" in loads.names
+    held = len(loads.names)
     with opened(uri, held_mb=0) as memory:
         memory.recall_many(QUESTIONS, now=NOW)
-        assert len(loads) == held
+        assert len(loads.names) == held
+
+
+def test_after_an_erasure_by_others_nothing_waits_for_the_tables_and_nothing_erased_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = str(remembered(tmp_path / "m", [*facts_of_people(), fact("secret", "Otto breeds wombats.")]))
+    loads = Loads(monkeypatch)
+    with opened(place) as memory:
+        for _ in range(2):
+            assert "secret" in {one.id for one in memory.recall("wombats", now=NOW).facts}
+        loads.end()
+        commit = Store.open(place).head.sequence
+        with OpenMemory.open(place, commit=commit) as pinned:
+            assert "secret" in {one.id for one in pinned.recall_many(["wombats"] * 8, now=NOW)[0].facts}
+            forget = ("forget", "Otto", "--also", "wombats", "--yes", "--store", place)
+            subprocess.run([sys.executable, "-m", "slowwave", *forget], check=True, capture_output=True)
+            with pytest.raises(StoreMismatch, match="is gone"):
+                pinned.recall("wombats", now=NOW)
+        read = len(loads.names)
+        for _ in range(2):
+            assert "secret" not in {one.id for one in memory.recall("wombats", now=NOW).facts}
+        loads.end()
+        assert len(loads.names) > read
+        assert "secret" not in {one.id for one in memory.recall("wombats", now=NOW).facts}
 
 
 def test_words_weigh_what_they_weigh_in_the_index_of_the_table(tmp_path: Path) -> None:

@@ -141,7 +141,8 @@ def _groups(members: Rows, labels: npt.NDArray[np.integer]) -> Iterator[Rows]:
 
 
 Mode = Literal["auto", "pairwise", "cluster"]
-PER_FACT = 4  # pairs of one new fact
+PER_FACT = 4
+"""Pairs of one fact, new or known: a known one that is near to many new ones would take the places of the others."""
 NEAR_SHARE = 0.7
 """The share of pairs chosen by cosine alone: the extractor finds changes itself, but not duplicates."""
 _SHOWN = ("id", "statement", "subject_id", "object_id")
@@ -187,7 +188,9 @@ def _first(related: pl.DataFrame, measure: str, seeds: pl.Series, most: int) -> 
     ranked = related.sort(pl.col("waits").is_null(), -pl.col(measure).fill_null(0.0), "a_id", "b_id")
     placed = ranked.with_row_index("place")
     ends = pl.concat([placed.select("place", "waits", seed="a_id"), placed.select("place", "waits", seed="b_id")])
-    mine = ends.filter(pl.col("seed").is_in(seeds.implode())).sort("place")
+    is_seed, waits = pl.col("seed").is_in(seeds.implode()), pl.col("waits").is_not_null()
+    crowded = ends.filter(~is_seed).sort("place").filter(pl.int_range(pl.len()).over("seed") >= PER_FACT)
+    mine = ends.filter(is_seed, waits | ~pl.col("place").is_in(crowded["place"].implode())).sort("place")
     first = mine.group_by("seed", maintain_order=True).head(PER_FACT)
     chosen = pl.concat([first["place"], mine.filter(pl.col("waits").is_not_null())["place"]])
     best = placed.filter(pl.col("place").is_in(chosen.implode())).drop("place")

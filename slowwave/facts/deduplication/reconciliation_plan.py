@@ -151,7 +151,8 @@ def _judged_pairs(candidates: CandidateSet, judged: Sequence[JudgedPair], ended:
     open_ = set(flagged.select("a_id", "b_id").iter_rows())
     for each in judged:
         if each.verdict:
-            outcome = SUPERSEDE if each.representative or closed & {*each.ids} else KEEP_ALL
+            is_change = each.verdict in (UPDATES, CORRECTS) and not closed.isdisjoint(each.ids)
+            outcome = SUPERSEDE if each.representative or is_change else KEEP_ALL
             rows[*each.ids, "redundant"] = outcome
             if each.ids in open_:
                 rows.setdefault((*each.ids, CONFLICT), outcome)

@@ -46,6 +46,8 @@ NAMES: frames.Schema = {
 """A name that a text gives to an entity of the roster; `entity_id` is empty for a speaker who is not stored yet."""
 MADE = frozenset({"person", "organization", "project", "tool", "language"})
 """Types that a model may list without a proper name: "Jon's dance studio" is an entity."""
+SURE = 0.8
+"""Confidence from which a claim that names an assistant's turn by mistake is kept; most others are guesses."""
 VERDICTS = {
     "updates": ("supersede", "temporal_change"),
     "covers": ("cover", "temporal_change"),
@@ -119,6 +121,7 @@ class _Window:
         self._rows = {
             turn.index: row for turn, row in zip(turns, planned.message_ids, strict=True) if not turn.is_context
         }
+        self._roles = {turn.index: turn.role for turn in turns}
         self._texts = [turn.text for turn in turns]
         self._people = {turn.speaker for turn in turns if turn.role == "user"} | set(map(speaker_name, turns))
         self._is_document = any(turn.role == "document" for turn in turns)
@@ -132,7 +135,7 @@ class _Window:
             name: entry for entry in self._window.roster if entry.role == "user" for name in GENERIC_NAMES
         }
         self._by = {turn.index: turn.speaker for turn in turns if turn.index in self._rows}
-        facts = self._answer["facts"]
+        facts = [self._on_own_turn(claim) for claim in self._answer["facts"]]
         valid = [(place, claim) for place, claim in enumerate(facts) if claim["message"] in self._rows]
         self._places = {f"f{place}": n for n, (place, _) in enumerate(valid)}
         self.claims = [self._claim(claim) for _, claim in valid]
@@ -142,6 +145,16 @@ class _Window:
         types = {each["name"]: each["type"] for each in self._answer["entities"]}
         self.claims = self._with_subjects(self.claims, types)
         self.invalid = len(facts) - len(valid) + len(self._answer.get("repeats", ())) - len(repeated)
+
+    def _on_own_turn(self, claim: dict[str, Any]) -> dict[str, Any]:
+        """The claim; one that is sure, but names an assistant's turn, rests on the person's turn beside it instead."""
+        given, confidence = claim["message"], claim.get("confidence")
+        is_sure = confidence is None or confidence >= SURE
+        if given in self._rows or self._roles.get(given) != "assistant" or not is_sure:
+            return claim
+        own = sorted({*claim.get("also", ())} & {*self._rows})
+        beside = own[0] if own else given + 1
+        return {**claim, "message": beside} if beside in self._rows else claim
 
     def _claim(self, claim: Mapping[str, Any]) -> dict[str, Any]:
         taken = {name: claim[name] for name in CLAIMS if name in claim}

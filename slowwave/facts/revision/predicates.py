@@ -97,6 +97,8 @@ DEFAULT: tuple[Predicate, ...] = (
     Predicate("similar_to"),
 )
 """The closed list for conversations; a claim that fits none of these is an observation."""
+INTENTIONS = ("plans_to", "wants_to", "believes")
+"""What somebody has in mind: there is much of it, and what happens seldom ends it."""
 _TABLE: Mapping[str, tuple[str, str | None, str]] = {
     form: (p.name, p.cardinality, "default") for p in reversed(DEFAULT) for form in reversed(p.forms)
 }
