@@ -6,9 +6,11 @@ import asyncio
 import importlib
 import re
 import sys
+import time
 import tomllib
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -280,6 +282,27 @@ def test_a_langgraph_search_is_recall_and_a_put_goes_through_the_gates(memory: O
     assert "Volvo" in memory.recall("Which car is Amy's?", 1).facts[0].statement
     store.put(("amy",), "tea", {"text": "Amy drinks Rooibos tea"})  # nearly the same words, but a store keeps words
     assert store.get(("amy",), "tea").value == {"text": "Amy drinks Rooibos tea"}
+
+
+def test_what_several_threads_put_and_what_goes_into_several_namespaces_is_one_run(memory: OpenMemory) -> None:
+    from slowwave.integrations.langgraph import SlowwaveStore
+
+    store = SlowwaveStore(memory)
+    store.put(("amy",), "tea", {"text": "Amy drinks green tea"})
+    before = memory.snapshot.sequence
+    with ThreadPoolExecutor(4) as pool:
+        with memory._adding:  # another call is at work
+            first = pool.submit(store.put, ("amy",), "car", {"text": "Amy drives a Saab"})
+            while not memory._observing.waiting():
+                time.sleep(0.01)
+            puts = [(("ben",), "cat", {"text": "Ben has a cat"}), (("amy",), "hat", {"text": "Amy owns a red hat"})]
+            others = [pool.submit(store.put, *put) for put in puts]
+            while store._calls.waiting() < 1 + len(others):
+                time.sleep(0.01)
+        for each in (first, *others):
+            each.result(timeout=60)
+    assert memory.snapshot.sequence == before + 2
+    assert [store.get(*place[:2]).value for place in puts] == [value for *_, value in puts]
 
 
 @pytest.mark.proof

@@ -137,6 +137,13 @@ def test_a_block_ends_where_the_next_line_does_not_pay_unless_it_is_to_be_filled
     assert [one.score for one in render_context(few, ROOM).facts] == [5, 4, 3]
 
 
+def test_where_even_the_best_match_is_weak_a_block_ends_sooner() -> None:
+    known = [fact(f"Marta saw {n} herons.", score=score, match=WEAK - 0.1) for n, score in enumerate([4, 3.2, 3.1, 2])]
+    quoted = [fact('Marta: "I fed geese."', score=1.6, match=0.2)]
+    assert [one.score for one in render_context([*known, *quoted], ROOM).facts] == [4, 3.2, 1.6]
+    assert len(render_context([*known, *quoted], ROOM, fill=True).facts) == 5
+
+
 def test_long_answers_of_an_assistant_take_a_fifth_unless_one_matches_best() -> None:
     known = [fact(f"Marta saw {n} herons at the lake near Braga.", score=9 - n / 10) for n in range(5)]
     advice = [

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from apps.cli import app
 from recall.order import WHOLE, passage_of
+from recall.search_results import NOTHING_KEPT
 from slowwave.common.errors import UnusableInput
 from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
@@ -90,6 +91,23 @@ def test_what_the_assistant_said_and_no_fact_holds_is_found(store: Path) -> None
         block = memory.context_for(QUESTION, 500, now=NOW)
     assert 'assistant: "' in block
     assert "240 degrees" in block
+
+
+def test_what_a_model_read_and_kept_nothing_of_counts_less_than_what_nobody_read(store: Path) -> None:
+    texts = {"m_praise": "You bake rye so well!", "m_unread": "You bake rye so well!", "m_told": "I bake rye so well!"}
+    readers = {"m_praise": "anthropic/claude", "m_unread": None, "m_told": "anthropic/claude"}
+    said_ = [message(name, "user", text) | {"read_by": readers[name]} for name, text in texts.items()]
+    with Store.open(str(store)).commit("praise", "more", EPOCH) as tx:
+        tx.upsert("messages", pl.DataFrame(said_))
+        about_bread = tx.by_ids("facts", ["work"], with_vector=True).with_columns(
+            id=pl.lit("bread"), message_id=pl.lit("m_told"), statement=pl.lit("Ana owns an oven.")
+        )
+        tx.upsert("facts", about_bread)
+    with OpenMemory.open(str(store)) as memory:
+        found = memory.recall("Who can bake rye so well?", scope="global", now=NOW, only="passages").passages
+    scores = {one.message_id: one.score for one in found}
+    assert scores["m_praise"] == pytest.approx(NOTHING_KEPT * scores["m_unread"], rel=0.05)
+    assert scores["m_told"] > scores["m_praise"]
 
 
 def test_no_order_no_tool_and_no_other_scope_is_quoted(store: Path) -> None:

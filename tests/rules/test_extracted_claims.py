@@ -45,6 +45,32 @@ def test_claims_of_context_and_of_messages_that_are_not_there_are_dropped_and_co
     assert said.invalid == 4
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "m2"),
+        ({"also": [2, 4]}, "m2"),
+        ({"also": [4]}, "m4"),
+        ({"c": 0.8}, "m2"),
+        ({"c": 0.7}, None),
+        ({"m": 0}, None),
+        ({"m": 3}, None),
+    ],
+    ids=str,
+)
+def test_a_sure_claim_on_an_assistants_turn_rests_on_the_persons_turn_beside_it(
+    given: dict[str, Any], message: str | None
+) -> None:
+    planned = window("user", "assistant", "user", "assistant", "user")
+    turns = [replace(turn, is_context=turn.index in (0, 1, 3)) for turn in planned.window.turns]
+    shown = replace(
+        planned, window=replace(planned.window, turns=(*turns[:3], replace(turns[3], role="tool"), turns[4]))
+    )
+    said = collected(shown, facts=[fact(1, **given) if "m" not in given else fact(**{"message": given["m"]})])
+    assert said.claims["message_id"].to_list() == ([] if message is None else [message])
+    assert said.invalid == (message is None)
+
+
 def directives(said: CollectedClaims, number: int = 0) -> list[tuple[str | None, int | None, str | None, str, str]]:
     """What a claim does to earlier facts: known fact, claim, words, action, reason."""
     found = said.claims["resolves"].to_list()[number]

@@ -30,6 +30,7 @@ from recall.order import (
     word_overlaps,
 )
 from recall.use import fuse_ranks
+from slowwave.common.words import with_spellings
 from slowwave.facts.searched_texts import ANSWER_CHARACTERS, CONTEXT_CHARACTERS, around, search_texts
 
 IDS = st.sampled_from([f"m{n}" for n in range(8)])
@@ -106,6 +107,27 @@ def test_an_overlap_is_a_share_and_the_query_itself_has_all_of_it(query: list[st
 def test_a_word_is_the_same_with_other_endings_and_apostrophes() -> None:
     assert stems("Anna's editor works") == stems("ANNA’S editors working") == {"anna", "editor", "work"}
     assert stems("Who is the one?") <= {"one"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("licence", "license"), ("colours", "colors"), ("organised", "organized"), ("analysing", "analyzing"),
+        ("theatres", "theaters"), ("travelled", "traveled"), ("dialogue", "dialog"), ("e-mail", "email"),
+    ],
+)  # fmt: skip
+def test_an_english_word_is_found_in_both_spellings(one: str, other: str) -> None:
+    assert stems(other) <= stems(f"the {one}")
+    assert other in with_spellings(f"Which {one}?").split()
+    if "-" not in one:
+        assert stems(one) == stems(other)
+        assert one in with_spellings(other).split()
+
+
+def test_words_that_only_look_like_a_spelling_and_other_languages_stay_as_they_are() -> None:
+    assert with_spellings("Four hours of our tour") == "Four hours of our tour"
+    assert with_spellings("Wer hat das Theatre gebaut?") == "Wer hat das Theatre gebaut?"
+    assert not stems("to-do and set-up") & {"todo-", "setup"}
 
 
 def test_messages_are_chosen_by_words_and_by_their_nearest_vector() -> None:

@@ -307,6 +307,16 @@ def test_a_fact_brings_its_best_pairs_and_all_together_no_more_than_the_settings
     assert questions(replace(nearer, facts=few.facts))[:2] == [("f00", "f08"), ("f00", "f03")]
 
 
+def test_a_known_fact_takes_no_more_pairs_than_a_new_one() -> None:
+    hub = fact("hub", "Ana has the hobby ponds") | {"is_seed": False}
+    facts = [hub, *(fact(f"f{n}", f"Ana has the hobby {chr(97 + n) * 5}") for n in range(6))]
+    cosines = {f"f{n}__hub": 0.9 - n / 100 for n in range(6)}
+    pool = pool_of(*facts, cosine=0.0, f4__f5=0.7, **cosines)
+    assert questions(pool) == [*((f"f{n}", "hub") for n in range(4)), ("f4", "f5")]
+    waiting = replace(pool, decided=decided("f5", "hub", "failed"))
+    assert ("f5", "hub") in questions(waiting)
+
+
 def test_seven_tenths_of_the_pairs_are_the_nearest_and_the_others_those_of_which_most_speaks_for_a_change() -> None:
     facts = [fact(f"f{n:02d}", f"Ana has the hobby {chr(97 + n) * 5}") for n in range(24)]
     near = {(f"f{n:02d}", f"f{n + 12:02d}"): 0.7 + n / 100 for n in range(9)}
@@ -394,6 +404,15 @@ def test_s1_07_what_is_kept_apart_changes_nothing_but_the_marks_and_is_remembere
     )  # fmt: skip
     assert made.decisions.is_empty()
     assert made.summary()["kept"] == 1
+
+
+def test_a_pair_counts_as_changed_by_its_own_verdict_alone() -> None:
+    later = fact("c", "Ana drinks coffee every morning", at=4)
+    made = plan(
+        pool_of(TEA, CHAI, later, cosine=0.75), [JudgedPair("a", "c", "updates"), JudgedPair("a", "b", "details")]
+    )
+    outcomes = {row[:2]: row[2] for row in made.pairs.select("a_id", "b_id", "outcome").rows()}
+    assert (outcomes["a", "c"], outcomes["a", "b"]) == ("supersede", "keep_all")
 
 
 def test_s1_06_a_model_merges_two_facts_and_says_so() -> None:

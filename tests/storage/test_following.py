@@ -8,6 +8,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from errno import ENOSPC
 from pathlib import Path
 from typing import Any, cast
 
@@ -187,6 +188,22 @@ def test_after_any_history_memory_answers_as_a_fresh_process_does(
                 fresh.close()
             assert looked_up(store) == looked_up(store, in_memory=False)
         reader.close()
+
+
+def test_what_is_published_is_no_failure_where_small_files_cannot_be_joined(
+    empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    shutil.copytree(empty_store, tmp_path / "store")
+    store = Store.open(str(tmp_path / "store"))
+    monkeypatch.setattr(row_steps, "AT_ONCE", 2)
+    monkeypatch.setattr(Transaction, "rewrite", full)
+    for turn in range(4):
+        do(store, "put", [turn], turn)
+    assert len(Store.open(str(tmp_path / "store")).snapshot().frame("facts")) == 4
+    assert "what follows a commit was not done" in caplog.text
 
 
 CONDITIONS = ("status = 'active'", "status = 'active' AND message_id IS NULL", "confidence > 0.5 OR subject_id = 'e1'")

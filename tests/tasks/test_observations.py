@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -23,6 +24,7 @@ from recall.report import duplicates_of
 from slowwave.common import frames
 from slowwave.common.comparison.similarity import SimilarityThresholds, Vectors, similar_pairs
 from slowwave.common.errors import Refused, UnknownName, UnusableInput
+from slowwave.common.records import Observations
 from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings, ResolveSettings
 from slowwave.common.types import Added
 from slowwave.common.validity import live_sql
@@ -47,7 +49,7 @@ from storage.store import Store
 from storage.undo import undo
 from tasks.entities.derived import refresh_profiles
 from tasks.ingest.statements import find_target
-from tasks.people.observations import observe, retire
+from tasks.people.observations import observe, observe_all, retire
 from tasks.runtime.runs import Run, new_run, store_of
 
 SHORT = "Migrated from Postgres to MySQL."
@@ -511,6 +513,48 @@ def test_what_is_pinned_is_not_retired_and_a_dry_run_changes_nothing(marta: tupl
     planned = retire(run_of(store, "retire"), added.entity_id, [cello], dry_run=True)
     assert planned.facts == ((cello, CELLO),)
     assert all(frame.equals(before[name]) for name, frame in contents(store).items())
+
+
+def test_a_revision_renews_the_profile_in_its_own_commit(marta: tuple[Path, Added]) -> None:
+    store, added = marta
+    quartet, *_, ferries = (str(each.fact_id) for each in added.outcomes)
+    refresh_profiles(run_of(store, "sleep"))
+    before = store_of(run_of(store)).head.sequence
+    tell(store, "Marta", "Plays in an octet", instead_of=quartet)
+    retire(run_of(store, "retire"), added.entity_id, [ferries])
+    assert store_of(run_of(store)).head.sequence == before + 2
+    text = rows(store, "entity_profiles")["text"][0]
+    assert "Plays in an octet" in text
+    assert QUARTET not in text
+
+
+def test_what_is_said_of_several_entities_is_one_run_and_each_has_its_answer_or_error(
+    marta: tuple[Path, Added],
+) -> None:
+    store, _ = marta
+    before = contents(store)
+    run, sequence = run_of(store), store_of(run_of(store)).head.sequence
+    calls = [
+        Observations("Marta", ["Sails at dawn"]),
+        Observations("Nobody", ["Is unknown"]),
+        Observations("A pier", ["Is made of oak", "Is made of oak"], "place", create=True),
+    ]
+    marta_, error, pier = observe_all(run, calls, IngestSettings())
+    assert isinstance(marta_, Added)
+    assert isinstance(pier, Added)
+    assert isinstance(error, UnusableInput)
+    assert (outcomes(marta_), outcomes(pier)) == (["added"], ["added", "known"])
+    assert {marta_.run, pier.run} == {run.id}
+    assert store_of(run).head.sequence == sequence + 1
+    counted = rows(store, "runs", f"id = '{run.id}'")["summary"].item()
+    assert json.loads(counted)["facts learned"] == 2
+    assert observe_all(run_of(store), calls[1:2], IngestSettings())[0] != error
+    assert store_of(run).head.sequence == sequence + 1
+    by_hand = IngestSettings.model_validate({"approval": {"mode": "manual"}})
+    with pytest.raises(Refused, match="waits for a person"):
+        observe_all(run_of(store), [Observations("Marta", ["Has a boat"])], by_hand)
+    undo(Store.open(str(store)), run.id, "undo-1", NOW)
+    assert differing(store, before) == []
 
 
 # Profiles
