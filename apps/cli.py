@@ -13,9 +13,10 @@ from functools import cache
 from importlib import import_module
 from keyword import iskeyword
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
+from rich.markup import escape
 
 from slowwave.common import __version__
 from slowwave.common.errors import SlowwaveError
@@ -50,6 +51,7 @@ COMMANDS = {name: _MODULES[name] for name in sorted(_MODULES, key=[*GROUPS].__co
 _DECLARATION = re.compile(
     r'^def (\w+)\((?:(?!^def ).)*?\) -> (?:Shown|None):\n    """(.*?)(?:"""|\n)', re.MULTILINE | re.DOTALL
 )
+_CODE = re.compile("`([^`]*)`")
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
@@ -123,9 +125,10 @@ def _overview() -> typer.Typer:
     sentences = {
         (module, found[1]): found[2] for module, source in sources.items() for found in _DECLARATION.finditer(source)
     }
-    made = _empty_app()
+    made = _empty_app("rich")  # a parser of Markdown for each sentence would take a tenth of the time
     for name, module in COMMANDS.items():
-        made.command(name, help=sentences[module, _function(name)])(_nothing)
+        sentence = _CODE.sub(r"[markdown.code]\1[/]", escape(sentences[module, _function(name)]))
+        made.command(name, help=sentence)(_nothing)
     return made
 
 
@@ -133,11 +136,11 @@ def _nothing() -> None:
     """Stands for a command in the list of commands."""
 
 
-def _empty_app() -> typer.Typer:
+def _empty_app(markup: Literal["markdown", "rich"] = "markdown") -> typer.Typer:
     made = typer.Typer(
         name="slowwave",
         no_args_is_help=True,
-        rich_markup_mode="markdown",
+        rich_markup_mode=markup,
         pretty_exceptions_enable=False,
         help=HELP,
     )

@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from slowwave.common.errors import BudgetReached, UnusableInput
-from slowwave.common.run_counts import shown_counts
 from slowwave.common.text import readable
 
 if TYPE_CHECKING:
@@ -225,6 +223,8 @@ def run_title(summary: Mapping[str, Any]) -> str:
 
 def count_table(summary: Mapping[str, Any]) -> RenderableType:
     """Which run this was, and what it counted, if anything."""
+    from slowwave.common.run_counts import shown_counts  # `slowwave --help` counts nothing
+
     counts, title = shown_counts(summary["counts"]), run_title(summary)
     return table(title, ("what", "count"), list(counts.items())) if counts else Text(printable(title), style="bold")
 
@@ -269,7 +269,10 @@ def check_that_somebody_can_answer(look_first: str, *, as_json: bool) -> None:
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[None]:
     """Show on a terminal how far a flow is: a bar per stage."""
-    from tasks.runtime.engine import watched_by  # reading commands do not need it
+    # reading commands need neither
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from tasks.runtime.engine import watched_by
 
     columns = (
         SpinnerColumn(),

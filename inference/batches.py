@@ -72,6 +72,8 @@ REFUSED_BEFORE = frozenset({408, 409, 425, 429})
 
 
 REQUESTS_PER_BATCH = 1000
+POLL_S = 30.0
+"""Seconds between two looks at a batch."""
 LONGEST_WAIT_S = 25 * 3600.0
 """After it the run stops and leaves the batch to the next run; the provider promises an answer within a day."""
 
@@ -195,7 +197,7 @@ class BatchedPrompts(Generic[T]):
         """Collect batches until no prompt waits, or the longest wait is over."""
         deadline = self._rate_limit.clock() + LONGEST_WAIT_S
         while True:
-            this_round.pause_s = self._settings.batch_poll_s
+            this_round.pause_s = POLL_S
             for batch in list(this_round.batches):
                 this_round.batches.remove(batch)
                 this_round.batches += await self._looked_after(this_round, batch)

@@ -105,7 +105,7 @@ class Language:
         self._rate_limit = RateLimit(
             settings.concurrency, settings.calls_per_minute, clock=clock, sleep=sleep, seed=seed
         )
-        self._choices = {role: choose(getattr(settings, f"{role}_model") or settings.model) for role in ROLES}
+        self._choices = {role: choose(getattr(settings, f"{role}_model", "") or settings.model) for role in ROLES}
         self._free: dict[Choice, Free] = {c: _free(c) for c in self._choices.values() if c.provider in FREE}
         self._processes = asyncio.Semaphore(AGENT_PROCESSES)
         self._paid = {c: self._client(c) for c in self._choices.values() if c.provider not in FREE}

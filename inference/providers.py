@@ -58,13 +58,13 @@ class Choice:
         return f"{self.provider}/{self.model}" if self.model else self.provider
 
 
-def choose(name: str, environ: Mapping[str, str] = os.environ) -> Choice:
+def choose(name: str) -> Choice:
     """The provider and model that a setting names; names and keys are checked, nothing is opened."""
     if name in ("auto", "quotes"):  # nobody chose a reader: no key and no subscription is used without a yes
         return Choice("quotes", "")
     provider, _, model = name.partition("/")
     if agent := AGENTS.get(provider):
-        if not shutil.which(agent.program, path=environ.get("PATH")):
+        if not shutil.which(agent.program):
             raise agent.missing()
         return Choice(provider, model)
     if provider not in {"replay", "anthropic"}:
@@ -72,7 +72,7 @@ def choose(name: str, environ: Mapping[str, str] = os.environ) -> Choice:
     if not model:
         raise UnusableInput(f"The language model {name!r} names no model.", "Write provider/model, or quotes, or auto.")
     variable = KEYS.get(provider)
-    if variable and not environ.get(variable):
+    if variable and not os.environ.get(variable):
         raise MissingKey(f"{name} needs the environment variable {variable}.", WITHOUT_KEY)
     return Choice(provider, model)
 
@@ -129,9 +129,9 @@ def _by_instructor(choice: Choice) -> Any:
     return instructor.from_provider(str(choice), async_client=True, **place)
 
 
-def ollama_url(environ: Mapping[str, str] = os.environ) -> str:
+def ollama_url() -> str:
     """Where Ollama answers, as OLLAMA_HOST names it."""
-    host = environ.get("OLLAMA_HOST") or "127.0.0.1:11434"
+    host = os.environ.get("OLLAMA_HOST") or "127.0.0.1:11434"
     return f"{host if '://' in host else f'http://{host}'}/v1"
 
 
@@ -162,24 +162,24 @@ class Reader:
     missing: str = ""
 
 
-def find_readers(environ: Mapping[str, str] = os.environ) -> list[Reader]:
+def find_readers() -> list[Reader]:
     """All readers of this machine, those that are ready first. No model is called, and no key is looked at."""
-    found = [*_agents(environ), *_local(environ), *_keys(environ)]
+    found = [*_agents(), *_local(), *_keys()]
     return sorted(found, key=lambda reader: bool(reader.missing))
 
 
-def _agents(environ: Mapping[str, str]) -> Iterator[Reader]:
+def _agents() -> Iterator[Reader]:
     for agent in AGENTS.values():
-        if shutil.which(agent.program, path=environ.get("PATH")):
+        if shutil.which(agent.program):
             cost = "counts against the limits of your subscription; some fifty messages a call"
             yield Reader(agent.provider, agent.label, cost)
 
 
-def _local(environ: Mapping[str, str]) -> Iterator[Reader]:
-    if not (environ.get("OLLAMA_HOST") or shutil.which("ollama", path=environ.get("PATH"))):
+def _local() -> Iterator[Reader]:
+    if not (os.environ.get("OLLAMA_HOST") or shutil.which("ollama")):
         return
     try:
-        with urllib.request.urlopen(f"{ollama_url(environ).removesuffix('/v1')}/api/tags", timeout=_WAIT_S) as answer:
+        with urllib.request.urlopen(f"{ollama_url().removesuffix('/v1')}/api/tags", timeout=_WAIT_S) as answer:
             models = [str(each["name"]) for each in json.load(answer)["models"]]
     except (OSError, ValueError, KeyError, TypeError):
         yield Reader("ollama/MODEL", "Ollama", "free, on this machine", "it does not answer: ollama serve")
@@ -190,9 +190,9 @@ def _local(environ: Mapping[str, str]) -> Iterator[Reader]:
         yield Reader("ollama/MODEL", "Ollama", "free, on this machine", "it has no model: ollama pull qwen3")
 
 
-def _keys(environ: Mapping[str, str]) -> Iterator[Reader]:
+def _keys() -> Iterator[Reader]:
     for provider, variable in KEYS.items():
-        if not environ.get(variable):
+        if not os.environ.get(variable):
             continue
         if provider == "anthropic":
             yield Reader(DEFAULT_MODEL, f"Claude by {variable}", "some 2 cents for a hundred messages")

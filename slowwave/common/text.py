@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import html
 import json
 import re
@@ -155,6 +154,8 @@ def sentences(text: str) -> list[str]:
 
 def digest(*parts: object, size: int = 12) -> str:
     """Hexadecimal blake2b of the parts, `size` bytes long; stable across processes and versions."""
+    import hashlib  # `slowwave --help` names no row, and loading OpenSSL for it takes its time
+
     body = json.dumps(parts, ensure_ascii=True, default=str, separators=(",", ":"))
     return hashlib.blake2b(body.encode(), digest_size=size).hexdigest()
 

@@ -15,13 +15,13 @@ without a model has no relations, so the entities that one fact names together a
 A question that names entities starts a walk. `name_index` finds its seeds by the beginnings of words, `walks` goes on
 from all seeds at once: breadth first, or with an activation that weakens at each hop and at entities with many
 relations. The score of a relation is the best that any single seed would give it, so the cost does not grow with the
-number of seeds. A path between two entities is found in the same arrays.
+number of seeds.
 
 At night, groups are computed again from the arrays (`community_detection`, by propagation of labels). A group has a
 fingerprint of its members and their relations: while it stays the same, nothing is written and no model is asked. Its
 id outlives changes as long as most members stay. `community_plan` is the plan of such a refresh: new, changed and gone
-groups; without a model a summary is a few of the facts themselves. Summaries of conversations are written by the same
-rules.
+groups; without a model a summary is a few of the facts themselves. (Conversations are summarised elsewhere, and by a
+model alone: `slowwave/reading/ingestion/sessions`.)
 
 Two kinds of edges are no knowledge. Entities with similar descriptions are linked for reading on, in a table of their
 own, and count for no degree, community or score; structure says which entity is a part of which: how memory is filed,

@@ -25,11 +25,12 @@ from .graph import Graph, Offsets, Places
 # kept their labels since it looked at them would choose as before, and is left out.
 
 
+MAX_ROUNDS = 50
 _ORDER_BYTES = 8
 """Of blake2b, read as one number, the most significant byte first; equal digests are ordered by id."""
 
 
-def propagate_labels(graph: Graph, max_rounds: int = 50) -> Places:
+def propagate_labels(graph: Graph) -> Places:
     """The label of each node, (n,) int32: the place of the node whose name it bears; its own where it has no neighbour.
 
     A node takes the label that most of its relations lead to, parallel ones counted each, of equally many the smallest.
@@ -38,7 +39,7 @@ def propagate_labels(graph: Graph, max_rounds: int = 50) -> Places:
     labels, near, starts = list(range(len(graph))), graph.near.tolist(), graph.starts.tolist()
     is_due = (graph.degree > 0).tolist()
     order = [node for node in visiting_order(graph.ids).tolist() if is_due[node]]
-    for _ in range(max_rounds):
+    for _ in range(MAX_ROUNDS):
         has_changed = False
         for node in order:
             if not is_due[node]:

@@ -81,23 +81,16 @@ class Person:
 # Risk: changes that a person must decide (SEMANTICS §6.6).
 
 
-FACT_CHANGES = pl.Schema(
-    {
-        "group": pl.UInt32(),
-        "was": pl.String(),  # status before; null for a new row
-        "becomes": pl.String(),  # status after; null for a row that goes for good
-        "moves": pl.Boolean(),  # it is filed under another entity
-        "entrenchment": pl.String(),
-        "winner": pl.String(),  # the entrenchment of what replaces it; null where nothing does
-        "pinned": pl.Boolean(),
-        "source": pl.String(),  # the file that it was said in
-    }
-)
 _GONE = ("superseded", "retracted", "archived")
 
 
 def risks_of(facts: pl.DataFrame, approval: ApprovalSettings) -> pl.DataFrame:
-    """(group, risks) from FACT_CHANGES; a group without risk has an empty list."""
+    """(group, risks) of changed facts; a group without risk has an empty list.
+
+    `facts` has `group`; `was` and `becomes`, the status before and after (null: a new row, or one that goes for good);
+    `moves`: it is filed under another entity; `entrenchment`, and that of its successor as `winner` (null: none has its
+    place); `pinned`; and `source`, the file that it is from.
+    """
     retired = (pl.col("was") == "active") & (pl.col("becomes").is_null() | pl.col("becomes").is_in(_GONE))
     rank, stated = entrenchment_rank("entrenchment"), RANKS["user_stated"]
     learned = (pl.col("becomes") == "active") & (pl.col("was") != "active").fill_null(True)

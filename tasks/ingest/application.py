@@ -221,9 +221,7 @@ def _strategy(settings: IngestSettings) -> ReviseSettings:
     llm, merging = settings.llm, settings.consolidate
     if settings.revise.strategy != "llm":
         return settings.revise
-    has_judge = (
-        merging.enabled and merging.ask_model and choose(llm.consolidate_model or llm.model).provider != "quotes"
-    )
+    has_judge = merging.enabled and merging.ask_model and choose(llm.model).provider != "quotes"
     return settings.revise if has_judge else settings.revise.model_copy(update={"strategy": "recency"})
 
 

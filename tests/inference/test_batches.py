@@ -68,10 +68,11 @@ def texts(prompts: Sequence[Prompt]) -> list[str]:
 # A batch
 
 
-def test_prompts_are_answered_by_a_batch_at_half_the_price(api: MessagesApi) -> None:
+def test_prompts_are_answered_by_a_batch_at_half_the_price(api: MessagesApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inference.batches.POLL_S", 10.0)
     api.batches.looks = 3
     ledger, time = MemoryLedger(), Time()
-    answers, language = run(many(5), ledger, time, batch_poll_s=10)
+    answers, language = run(many(5), ledger, time)
     assert words(answers) == texts(many(5))
     assert len(api.batches.batches) == 1
     assert api.requests == []
@@ -165,9 +166,10 @@ def test_a_batch_that_takes_too_long_is_left_and_the_next_run_goes_on_with_it(
     api: MessagesApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("inference.batches.LONGEST_WAIT_S", 7200.0)
+    monkeypatch.setattr("inference.batches.POLL_S", 1000.0)
     api.batches.looks = 99
     ledger, time = MemoryLedger(), Time()
-    answers, language = run(many(3), ledger, time, batch_poll_s=1000)
+    answers, language = run(many(3), ledger, time)
     assert all(answer.skipped for answer in answers)
     assert time.now == 7200.0
     assert language.budget_reached
@@ -188,7 +190,7 @@ def test_trouble_while_looking_passes(api: MessagesApi) -> None:
         "results": [fault(503), Reply(200, b'{"custom_id": "llm_1", "res')],
     }
     time = Time()
-    answers, _ = run(many(2), time=time, batch_poll_s=30)
+    answers, _ = run(many(2), time=time)
     assert words(answers) == texts(many(2))
     assert len(api.batches.batches) == 1
     assert time.now == 5 * 30 + 300
@@ -316,7 +318,7 @@ def test_a_process_that_is_killed_while_it_waits_is_followed_by_one_that_hands_n
 import sys
 from pathlib import Path
 from talk import learn
-learn(Path(sys.argv[1]), Path(sys.argv[2]), llm={"model": sys.argv[3], "mode": "batch", "batch_poll_s": 0.05})
+learn(Path(sys.argv[1]), Path(sys.argv[2]), llm={"model": sys.argv[3], "mode": "batch"})
 """
     with started(code, talk, tmp_path / "m", CLAUDE) as process:
         while "look" not in server.batches.asked and process.poll() is None:

@@ -286,7 +286,7 @@ def test_keys_appear_nowhere_but_in_the_request(
 
 def test_each_role_may_have_its_own_model() -> None:
     language = Language(settings(model="quotes", resolve_model="anthropic/claude-sonnet-5-5"), MemoryLedger())
-    assert [language.model(role) for role in ("extract", "resolve", "judge")] == [
+    assert [language.model(role) for role in ("extract", "resolve", "consolidate")] == [
         "quotes",
         "anthropic/claude-sonnet-5-5",
         "quotes",

@@ -18,7 +18,7 @@ from talk import CLAUDE, NOW, START, entities_of, kept_apart, learn, rows, said,
 from inference.embedding import count_tokens
 from recall.export import export
 from recall.order import OUTLINE
-from slowwave.common.settings import DEFAULT_EMBEDDER
+from slowwave.common.settings import DEFAULT_EMBEDDER, ExtractSettings
 from slowwave.integrations.python_api import OpenMemory
 from storage.connection import HEAD
 from storage.doctor import examine
@@ -98,16 +98,15 @@ def test_a_reading_brings_its_lines_another_replaces_them_and_undo_takes_them_ba
     assert lines_of(store) == {}
 
 
-@pytest.mark.parametrize("most", [0, 1])
-def test_a_model_is_asked_for_as_many_lines_as_the_settings_say(
-    talks: list[Path], tmp_path: Path, serve: Callable[..., MessagesApi], most: int
+def test_a_model_is_asked_for_as_many_lines_as_are_kept(
+    talks: list[Path], tmp_path: Path, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(ExtractSettings, "max_outline_lines", 1)
     api = serve(reader)
-    read(talks[:1], tmp_path / "m", extract={"max_outline_lines": most})
-    assert len(lines_of(tmp_path / "m")) == most
+    read(talks[:1], tmp_path / "m")
+    assert len(lines_of(tmp_path / "m")) == 1
     (asked,) = [each for each in api.requests if each["tools"][0]["name"] == "WindowExtraction"]
-    system = str(asked["system"])
-    assert ("# Outline" in system, "At most 1 lines" in system) == (most > 0, most > 0)
+    assert "At most 1 lines" in str(asked["system"])
 
 
 @pytest.fixture

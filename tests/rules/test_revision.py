@@ -365,7 +365,7 @@ def ask_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, **how:
     store = tmp_path / "m"
     learn(written(tmp_path / "a.jsonl", said([("Ben", JOBS[0][1])], "c1", at(JOBS[0][0]))), store)
     talk = written(tmp_path / "b.jsonl", said([("Ben", JOBS[1][1])], "c2", at(JOBS[1][0])))
-    llm = {"model": "quotes", "consolidate_model": CLAUDE, "transient_retries": 0, "validation_retries": 0}
+    llm = {"model": CLAUDE, "extract_model": "quotes", "transient_retries": 0, "validation_retries": 0}
     with MessagesApi(lambda request: verdict(request, kind)) as api:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)

@@ -20,7 +20,7 @@ from apps.configuration import load_settings, parse_settings
 from scripts.names_page import COMMANDS
 from slowwave.common.errors import SlowwaveError, UnknownName, UnusableInput
 from slowwave.common.settings import SHARED, Group, IngestSettings, Settings
-from slowwave.common.settings.seed_names import SEED_NAMES, SPELLINGS
+from slowwave.common.settings.seed_names import GONE, SEED_NAMES, SPELLINGS
 
 MODELS = [
     model
@@ -28,9 +28,8 @@ MODELS = [
     if issubclass(model, Group) and model is not Group
 ]
 FREE_TEXT = {
-    "model", "extract_model", "resolve_model", "consolidate_model", "summarize_model", "judge_model", "answer_model",
-    "embedder", "address", "quality_prototypes", "noise_prototypes",
-    "owner",
+    "model", "extract_model", "resolve_model", "summarize_model", "answer_model", "embedder", "address",
+    "quality_prototypes", "noise_prototypes", "owner",
 }  # fmt: skip
 """Settings that may hold any text; every other word is one of a list."""
 
@@ -155,7 +154,15 @@ def test_a_table_that_several_flows_need_is_in_the_file_once_and_holds_for_each(
             parse_settings(tree(f"{place}.{name}", now), "f")
 
 
-# Names that nobody knows
+# Names that nobody knows, or nobody any more
+
+
+@pytest.mark.parametrize("path", GONE)
+def test_a_setting_that_is_gone_is_refused_with_what_there_is_instead(path: str) -> None:
+    with pytest.raises(UnusableInput, match=f"no setting {re.escape(path)} any more: {re.escape(GONE[path])}.*Leave"):
+        parse_settings(tree(path, 1), "slowwave.toml")
+    table, _, name = path.rpartition(".")
+    assert name not in type(value_at(Settings(), table)).model_fields
 
 
 def test_an_unknown_name_is_told_with_the_nearest_one() -> None:

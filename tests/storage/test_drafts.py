@@ -18,7 +18,7 @@ from recall.proposals import list_proposals
 from slowwave.common.settings import ApprovalSettings
 from slowwave.integrations.python_api import OpenMemory
 from slowwave.review.changes import RowChange, decoded, encoded, hash_of, repeat_key
-from slowwave.review.proposals import FACT_CHANGES, NODES, TIES, Proposing, group_rows, risks_of
+from slowwave.review.proposals import NODES, TIES, Proposing, group_rows, risks_of
 from storage.store import Store
 from tasks.people.review import approve, reject
 from tasks.runtime.runs import existing_run, store_of
@@ -70,6 +70,8 @@ STATED, INFERRED = "user_stated", "system_inferred"
 GONE = {"was": "active", "becomes": "superseded", "entrenchment": STATED, "winner": INFERRED}
 BYSTANDER = {"was": "active", "becomes": "active", "entrenchment": STATED}
 LEARNED = {"was": "candidate", "becomes": "active", "entrenchment": INFERRED}
+TEXTS, BOOLEANS = ("was", "becomes", "entrenchment", "winner", "source"), ("moves", "pinned")
+CHANGED = {"group": pl.UInt32} | dict.fromkeys(TEXTS, pl.String) | dict.fromkeys(BOOLEANS, pl.Boolean)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ LEARNED = {"was": "candidate", "becomes": "active", "entrenchment": INFERRED}
     ],
 )
 def test_risks_are_read_off_the_rows(facts: list[dict[str, object]], risks: list[str]) -> None:
-    frame = pl.DataFrame([{"group": 0, **row} for row in facts], schema=FACT_CHANGES)
+    frame = pl.DataFrame([{"group": 0, **row} for row in facts], schema=CHANGED)
     assert risks_of(frame, ApprovalSettings(large=3))["risks"].to_list() == [risks]
 
 

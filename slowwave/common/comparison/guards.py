@@ -269,12 +269,12 @@ def is_same_identity() -> pl.Expr:
     return same("scope") & same("kind") & same("subject_id") & (no_relation | one_relation)
 
 
-def may_yield(suffix: str = "_b") -> pl.Expr:
+def may_yield() -> pl.Expr:
     """G4 over a frame of fact pairs: the duplicate (plain columns) is not pinned, no axiom, not better entrenched.
 
-    Needs `pinned` and `entrenchment` of the duplicate, and `entrenchment` with the suffix of the representative.
+    Needs `pinned` and `entrenchment` of the duplicate, and `entrenchment_b` of the representative.
     """
-    loser, winner = (entrenchment_rank(column) for column in ("entrenchment", f"entrenchment{suffix}"))
+    loser, winner = (entrenchment_rank(column) for column in ("entrenchment", "entrenchment_b"))
     return ~pl.col("pinned").fill_null(False) & (loser < AXIOM) & (loser <= winner)
 
 

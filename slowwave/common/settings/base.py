@@ -186,11 +186,7 @@ class LanguageSettings(SpendingLimits):
     )
     extract_model: str = Field("", description="Overrides the model for extraction only; empty means the same.")
     resolve_model: str = Field("", description="Overrides the model for ambiguous names only.")
-    consolidate_model: str = Field(
-        "", description="Overrides the model that judges pairs of facts: the same, an update, a clash."
-    )
     summarize_model: str = Field("", description="Overrides the model that summarises communities only.")
-    judge_model: str = Field("", description="Overrides the model that names new relations.")
     answer_model: str = Field("", description="Overrides the model that answers questions: slowwave ask.")
     max_calls_per_day: int | None = Field(
         None,
@@ -209,7 +205,6 @@ class LanguageSettings(SpendingLimits):
         description="How models are asked. batch: through Anthropic's Message Batches, at half the price and within a "
         "day; for backfills.",
     )
-    batch_poll_s: Seconds = Field(30.0, description="How often a batch is asked whether it ended.")
     concurrency: AtOnce = Field(4, description="Calls in flight at once.")
     calls_per_minute: Count = Field(0, description="Upper limit on calls started per minute; 0: no limit.")
     timeout_s: Seconds = Field(60.0, description="Seconds for one call, retries not included.")

@@ -54,6 +54,8 @@ def _seed(value: Any) -> SeedName:
 _TABLES = tomllib.loads(Path(__file__).with_name("seed_names.toml").read_text(encoding="utf-8"))
 GROUPS: Mapping[str, str] = MappingProxyType(_TABLES.pop("groups"))
 """Tables of the united tree that lie elsewhere here (SEMANTICS §6.7); what is in them has our names, or theirs."""
+GONE: Mapping[str, str] = MappingProxyType(_TABLES.pop("gone"))
+"""Settings that slowwave had (decision 46), each with what there is instead."""
 SYSTEMS: Mapping[str, Mapping[str, SeedName]] = MappingProxyType(
     {system: {name: _seed(value) for name, value in names.items()} for system, names in _TABLES.items()}
 )
@@ -84,12 +86,14 @@ def translated(values: Mapping[str, Any]) -> dict[str, Any]:
     """The tables of a file with every name of another system put where ours is.
 
     What the file says by our own name goes before what it says by another. Raises `UnusableInput` for a name that has
-    no counterpart, with the reason, and for two names that say different things about one setting.
+    no counterpart or that is gone, with the reason, and for two names that say different things about one setting.
     """
     left: dict[str, Any] = {}
     placed: dict[str, tuple[str, Any]] = {}
     for path, value in _walk(values):
         target, converted = _target(path, value)
+        if target in GONE:
+            raise UnusableInput(f"There is no setting {path} any more: {GONE[target]}.", "Leave it out.")
         if target == path:
             _put(left, path, value)
         else:

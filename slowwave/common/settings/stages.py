@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -296,9 +296,8 @@ class ExtractSettings(Group):
     context_messages: FewOrNone = Field(4, description="Earlier messages shown but not extracted (S2-17).")
     max_entities_per_message: FewOrNone = Field(10, description="Entities of a message; more are dropped (S2-18).")
     max_facts_per_message: FewOrNone = Field(15, description="Facts of a message; more are dropped (S2-18).")
-    max_outline_lines: FewOrNone = Field(
-        20, description="Lines of the outline of a window, which a model writes; 0: it writes none."
-    )
+    max_outline_lines: ClassVar[int] = 20
+    """Lines of the outline of a window: no setting, but what the prompt asks for and what is kept of the answer."""
     language: Literal["", "en", "es", "de", "fr", "pt", "it", "nl", "zh", "ja", "ko", "ru"] = Field(
         "",
         description="The language in which a model writes statements, by its code. Empty: that of the messages, or es "
