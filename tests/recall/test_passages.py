@@ -104,7 +104,7 @@ def test_what_a_model_read_and_kept_nothing_of_counts_less_than_what_nobody_read
         )
         tx.upsert("facts", about_bread)
     with OpenMemory.open(str(store)) as memory:
-        found = memory.recall("Who can bake rye so well?", scope="global", now=NOW, only="passages").passages
+        found = memory.recall("Who can bake rye so well?", scope="global", now=NOW, only="messages").passages
     scores = {one.message_id: one.score for one in found}
     assert scores["m_praise"] == pytest.approx(NOTHING_KEPT * scores["m_unread"], rel=0.05)
     assert scores["m_told"] > scores["m_praise"]

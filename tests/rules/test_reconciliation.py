@@ -32,6 +32,7 @@ from slowwave.facts.deduplication.duplicates import (
 from slowwave.facts.deduplication.merged_facts import merge_clusters
 from slowwave.facts.deduplication.pairs_for_a_model import JudgedPair, choose_pairs, uses_pairs
 from slowwave.facts.deduplication.reconciliation_plan import ReconciliationPlan, plan_reconciliation
+from slowwave.facts.revision.application import Surroundings
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 T0 = datetime(2026, 1, 1, 9, tzinfo=UTC)
@@ -107,7 +108,7 @@ def plan(
     return plan_reconciliation(
         pool, merges, judged, more.pop("evidence", evidence_of(pool)), aspects_of(pool), more.pop("limits", LIMITS),
         prompt_version=pool.prompt_version, model="anthropic/claude" if pool.prompt_version else "quotes",
-        now=now,
+        now=now, **more,
     )  # fmt: skip
 
 
@@ -407,11 +408,10 @@ def test_s1_07_what_is_kept_apart_changes_nothing_but_the_marks_and_is_remembere
 
 
 def test_a_pair_counts_as_changed_by_its_own_verdict_alone() -> None:
-    later = fact("c", "Ana drinks coffee every morning", at=4)
-    made = plan(
-        pool_of(TEA, CHAI, later, cosine=0.75), [JudgedPair("a", "c", "updates"), JudgedPair("a", "b", "details")]
-    )
-    outcomes = {row[:2]: row[2] for row in made.pairs.select("a_id", "b_id", "outcome").rows()}
+    pool = pool_of(TEA, CHAI, fact("c", "Ana drinks coffee every morning", at=4), cosine=0.75)
+    around = Surroundings(pool.facts.select(*frames.FACTS), evidence_of(pool))
+    made = plan(pool, [JudgedPair("a", "c", "updates"), keep("a", "b")], near=around)
+    outcomes = {(a, b): outcome for a, b, outcome in made.pairs.select("a_id", "b_id", "outcome").rows()}
     assert (outcomes["a", "c"], outcomes["a", "b"]) == ("supersede", "keep_all")
 
 

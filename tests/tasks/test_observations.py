@@ -25,6 +25,7 @@ from slowwave.common import frames
 from slowwave.common.comparison.similarity import SimilarityThresholds, Vectors, similar_pairs
 from slowwave.common.errors import Refused, UnknownName, UnusableInput
 from slowwave.common.records import Observations
+from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings, ResolveSettings
 from slowwave.common.types import Added
 from slowwave.common.validity import live_sql
@@ -520,7 +521,7 @@ def test_a_revision_renews_the_profile_in_its_own_commit(marta: tuple[Path, Adde
     quartet, *_, ferries = (str(each.fact_id) for each in added.outcomes)
     refresh_profiles(run_of(store, "sleep"))
     before = store_of(run_of(store)).head.sequence
-    tell(store, "Marta", "Plays in an octet", instead_of=quartet)
+    tell(store, "Marta Oliveira", "Plays in an octet", instead_of=quartet)
     retire(run_of(store, "retire"), added.entity_id, [ferries])
     assert store_of(run_of(store)).head.sequence == before + 2
     text = rows(store, "entity_profiles")["text"][0]
@@ -535,7 +536,7 @@ def test_what_is_said_of_several_entities_is_one_run_and_each_has_its_answer_or_
     before = contents(store)
     run, sequence = run_of(store), store_of(run_of(store)).head.sequence
     calls = [
-        Observations("Marta", ["Sails at dawn"]),
+        Observations("Marta Oliveira", ["Sails at dawn"]),
         Observations("Nobody", ["Is unknown"]),
         Observations("A pier", ["Is made of oak", "Is made of oak"], "place", create=True),
     ]
@@ -547,12 +548,12 @@ def test_what_is_said_of_several_entities_is_one_run_and_each_has_its_answer_or_
     assert {marta_.run, pier.run} == {run.id}
     assert store_of(run).head.sequence == sequence + 1
     counted = rows(store, "runs", f"id = '{run.id}'")["summary"].item()
-    assert json.loads(counted)["facts learned"] == 2
+    assert json.loads(counted)["counts"][RunCount.FACTS_LEARNED] == 2, counted
     assert observe_all(run_of(store), calls[1:2], IngestSettings())[0] != error
     assert store_of(run).head.sequence == sequence + 1
     by_hand = IngestSettings.model_validate({"approval": {"mode": "manual"}})
     with pytest.raises(Refused, match="waits for a person"):
-        observe_all(run_of(store), [Observations("Marta", ["Has a boat"])], by_hand)
+        observe_all(run_of(store), [Observations("Marta Oliveira", ["Has a boat"])], by_hand)
     undo(Store.open(str(store)), run.id, "undo-1", NOW)
     assert differing(store, before) == []
 
