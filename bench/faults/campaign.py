@@ -15,6 +15,7 @@ from signal import SIGKILL
 from typing import Any
 
 from . import trial
+from .living_reader import LivingReader
 from .model import Model
 from .scenes import SCENES
 from .steps import MOMENTS, Point, Step
@@ -87,14 +88,22 @@ class Campaign:
     def _death(self, name: str, step: str, point: Point, *, again: bool = False) -> Death:
         who = f"{point.step}-{point.moment}{'-again' if again else ''}"
         place, address = self._fresh(name, who), self._address(name, who)
+        reader = LivingReader(place)
         code = self._lived(trial.run_and_die, name, place, address, point)
         if code in (UNREAD, DONE) and not again:
             return self._death(name, step, point, again=True)
+        seen = reader.differences()
         asked = self._model.asked(self._who(name, who))
         result = place.with_suffix(".verdict")
         self._life(trial.look_and_run_again, name, place, address, self._reference(name), result)
         verdict: Verdict = pickle.loads(result.read_bytes())
-        wrong = [*verdict.wrong, *([] if code == -SIGKILL else [f"it did not die but ended with {code}"])]
+        wrong = [
+            *verdict.wrong,
+            *seen,
+            *reader.differences(),
+            *([] if code == -SIGKILL else [f"it did not die but ended with {code}"]),
+        ]
+        reader.close()
         twice, in_flight = self._paid_twice(name, who, len(asked), verdict.answers_kept)
         if twice > in_flight:
             wrong.append(f"{twice} questions were paid for twice, {in_flight} were in flight")
