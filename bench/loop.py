@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inference.embedding import open_embedder
+from recall.recaller import OFTEN
 from slowwave.common.errors import UnknownName
 from slowwave.common.settings import RecallSettings
 from slowwave.integrations.langgraph import SlowwaveStore
@@ -108,6 +109,11 @@ def rounds_of(
     return warm, found
 
 
+def in_memory(memory: OpenMemory) -> None:
+    """Read its tables into memory at once; after single questions they are read beside the next ones."""
+    memory.recall_many(["nothing"] * OFTEN)
+
+
 def lines(count: int, seed: int) -> Iterator[tuple[str, str]]:
     """New statements (about whom, what); each measurement has its own."""
     for fact in islice(synthetic.facts(count, SEED + seed), count):
@@ -134,6 +140,7 @@ def _own(place: Path, facts: Sequence[synthetic.FactText], rounds: int) -> Itera
 def own_rounds(uri: str, facts: Sequence[synthetic.FactText], rounds: int) -> tuple[float, list[Round], float, float]:
     """Rounds through the Python API, the cost of many lines about one entity, and MiB of memory."""
     with OpenMemory.open(uri, settings=PATIENT) as memory:
+        in_memory(memory)
         warm, found = rounds_of(memory.add_observations, memory.recall, facts, rounds, 1)
         said = [f"On day {number}: {what}" for number, (_, what) in enumerate(lines(BATCH, 2))]
         batch = cost_of(memory.add_observations, facts[0].subject, said)
@@ -143,6 +150,7 @@ def own_rounds(uri: str, facts: Sequence[synthetic.FactText], rounds: int) -> tu
 def face_rounds(uri: str, facts: Sequence[synthetic.FactText], rounds: int) -> tuple[float, list[Round], float, float]:
     """The same through the store of LangGraph."""
     with OpenMemory.open(uri, settings=PATIENT) as memory:
+        in_memory(memory)
         store = SlowwaveStore(memory)
         numbers = iter(range(1 << 30))
 
@@ -195,6 +203,7 @@ def rounds_after_another(uri: str, facts: Sequence[synthetic.FactText]) -> tuple
     """What a warm question costs, and the first and second one after so many facts of another process: medians."""
     questions, found = iter([fact.question for fact in facts]), {}
     with OpenMemory.open(uri, settings=PATIENT) as memory, get_context("spawn").Pool(1) as other:
+        in_memory(memory)
         warm = median([cost_of(memory.recall, next(questions)) for _ in range(WARM_UP * 3)][WARM_UP:])
         for count, rounds in OTHERS:
             costs = []
@@ -217,6 +226,7 @@ def message_cost(uri: str, facts: Sequence[synthetic.FactText], model: str) -> f
     """Milliseconds of one message through `ingest`, whose answers another process has ready: facts, and verdicts."""
     os.environ |= {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": model}
     with OpenMemory.open(uri, settings=PATIENT) as memory:
+        in_memory(memory)
         for fact in facts[: WARM_UP * 3]:
             memory.recall(fact.question)
         costs = [
@@ -284,6 +294,7 @@ def rounds_beside(
 def by_slowwave(place: Path, texts: Sequence[str]) -> Iterator[tuple[Write, Ask]]:
     """The store that was written before."""
     with OpenMemory.open(str(place / "slowwave"), settings=PATIENT) as memory:
+        in_memory(memory)
         yield memory.add_observations, memory.recall
 
 
@@ -389,7 +400,7 @@ def write_for(uri: str, seconds: float, ready: Barrier, done: Event) -> tuple[di
     there, gone = dict[str, float](), dict[str, float]()
     store = Store.open(uri)
     with OpenMemory.open(uri, settings=PATIENT) as memory:
-        memory.recall("nothing")
+        in_memory(memory)
         ready.wait()
         number, until = 0, time.time() + seconds
         while time.time() < until:
@@ -415,8 +426,7 @@ def ask_for(
     """
     times, seen = [], dict[str, tuple[float, float]]()
     with OpenMemory.open(uri, settings=PATIENT, is_logged=False) as memory:
-        for question in questions[:5]:
-            memory.recall(question)
+        in_memory(memory)
         ready.wait()
         number, newest, until = 0, -1, time.time() + seconds + 1.0
         while time.time() < until or not done.is_set():
