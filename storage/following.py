@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from .columns import Column, Columns, WordIndex, column_of, release_unused_memory
 from .connection import CACHES_OF_QUESTIONS, engine_session, freshness, is_remote
-from .disk import folder_on_disk, manifest_on_disk
+from .disk import folder_on_disk, is_of_files, manifest_on_disk
 from .residents import Part, Resident, ResidentSpec
 from .row_steps import BY_KEY, Change, RowStep, follow, own_rows, own_steps
 from .rows import MARK, ROW, id_filters, quoted
@@ -86,6 +86,7 @@ class Residents:
         self._of: tuple[object, str] | None = None
         self._is_asked_again = False
         self._reading: asyncio.Task[None] | None = None
+        self._failed: Mapping[str, int] = {}
         self._steps: dict[str, list[RowStep]] = {name: [] for name in wanted}
         self._renewed: dict[str, asyncio.Task[None]] = {}
         self._loading, self._lock = asyncio.Lock(), threading.RLock()
@@ -104,7 +105,10 @@ class Residents:
         """Drop everything, to be read anew."""
         with self._lock:
             self._tables, self._state, self._at, self._sequence = {}, {}, {}, 0
-            self._steps, self._reading = {name: [] for name in self._wanted}, None
+            self._steps, self._failed = {name: [] for name in self._wanted}, {}
+            if self._reading is not None:
+                self._reading.get_loop().call_soon_threadsafe(self._reading.cancel)
+                self._reading = None
 
     def current(self, versions: Mapping[str, int]) -> State | None:
         """The tables of this state; None if `of` must first read something, or another store lies there now."""
@@ -131,21 +135,21 @@ class Residents:
     async def of(self, tables: Tables, *, is_eager: bool = False) -> State:
         """The tables of this state, none while they are read; with `is_eager` they are waited for."""
         versions = {name: tables.versions[name] for name in self._wanted}
+        if is_eager and (reading := self._reading) is not None:
+            await asyncio.wait({reading})
         async with self._loading:
             if (state := self.current(versions)) is not None:
                 return state
-            if self._reading is not None:
-                if not is_eager:
-                    return {}
-                await asyncio.wait({self._reading})
+            if self._reading is not None or (versions == self._failed and not is_eager):
+                return {}
             if self._state and await self._follow_others(tables, versions):
                 return self._state
             stats = await asyncio.gather(*[(await tables.table(name)).stats() for name in self._wanted])
             size = sum(int(each["total_bytes"]) for each in stats)
             if size > self._most:
-                self._begin({}, tables)
+                self._adopt({}, tables)
             elif size <= AT_ONCE or is_eager:
-                self._begin(await self._read_whole(tables), tables)
+                self._adopt(await self._read_whole(tables), tables)
             else:
                 if self._state or self._is_asked_again:
                     self._reading = asyncio.create_task(self._read_beside(tables))
@@ -168,15 +172,16 @@ class Residents:
             read = await self._read_whole(tables)
             with self._lock:
                 if self._reading is asyncio.current_task():  # else everything was dropped meanwhile
-                    self._begin(read, tables)
-        except Exception as error:  # a question for the same says what is wrong
-            log.info("tables are not read into memory: %s", error)
+                    self._adopt(read, tables)
+        except Exception as error:  # questions of this state go on by queries
+            log.warning("tables of this state are not read into memory: %s", error)
+            self._failed = {name: tables.versions[name] for name in self._wanted}
         finally:
             with self._lock:
                 if self._reading is asyncio.current_task():
                     self._reading = None
 
-    def _begin(self, read: dict[str, tuple[int, Resident]], tables: Tables) -> None:
+    def _adopt(self, read: dict[str, tuple[int, Resident]], tables: Tables) -> None:
         with self._lock:
             self._steps = {name: [] for name in self._wanted}
             self._sequence = tables.sequence
@@ -437,6 +442,7 @@ class WarmTables:
         self._store, self._names, self._pinned, self._residents = store, tuple(names), pinned, residents
         self._folder: tuple[int, int] | None = None
         self._db: AsyncConnection | None = None
+        self._looked_at: int | None = None
         self.latest: Tables | None = None
 
     async def newest(self, *, is_eager: bool = False, on_change: Callable[[], None] = lambda: None) -> Tables:
@@ -449,7 +455,7 @@ class WarmTables:
             self._folder, self._db, self.latest = folder, None, None
         head, (versions, model) = await self._state()
         if self._pinned:
-            await self._require(versions)
+            await self._require_versions(versions)
         if self._residents is not None:
             self._residents.belong_to(folder, model)
             for tries in range(HEADS):
@@ -478,7 +484,8 @@ class WarmTables:
                 residents = await asyncio.shield(reading)  # goes on for the next question if this one is given up
             if residents is not tables.residents:
                 tables = replace(tables, residents=residents, steps=self._residents.steps)
-                self._residents.renew(tables)
+                if residents:
+                    self._residents.renew(tables)
         self.latest = tables
         return tables
 
@@ -490,25 +497,29 @@ class WarmTables:
         head = await asyncio.to_thread(lambda: self._store.head) if is_far else self._store.head
         return head, (head.versions, head.embed_model)
 
-    async def _require(self, versions: Mapping[str, int]) -> None:
+    async def _require_versions(self, versions: Mapping[str, int]) -> None:
         """Raise `StoreMismatch` where a pinned version is gone, whatever of it is in memory: it may be erased."""
-        wanted = {name: versions.get(name, 1) for name in self._names}
-        there = await asyncio.gather(*(self._is_there(name, version) for name, version in wanted.items()))
-        for (name, version), is_there in zip(wanted.items(), there, strict=True):
-            if not is_there:
-                if self._residents is not None:
-                    self._residents.forget()
-                raise version_gone(name, version)
-
-    async def _is_there(self, name: str, version: int) -> bool:
         address = str(self._store.db.uri)
+        wanted = {name: versions.get(name, 1) for name in self._names}
         if not is_remote(address):
-            return manifest_on_disk(address, name, version) is not None
+            gone = [name for name, version in wanted.items() if manifest_on_disk(address, name, version) is None]
+        else:  # opened again where a commit came since
+            sequence = (await asyncio.to_thread(lambda: self._store.head)).sequence
+            looked = [] if sequence == self._looked_at else [self._is_gone(*each) for each in wanted.items()]
+            gone = [name for name, is_gone in zip(wanted, await asyncio.gather(*looked), strict=False) if is_gone]
+            self._looked_at = sequence
+        if gone:
+            if self._residents is not None:
+                self._residents.forget()
+            self._looked_at = None
+            raise version_gone(gone[0], wanted[gone[0]])
+
+    async def _is_gone(self, name: str, version: int) -> bool:
         try:
             await self._open(name, version)
-        except (ValueError, RuntimeError, OSError):
-            return False
-        return True
+        except (ValueError, RuntimeError, OSError) as error:
+            return is_of_files(error)  # whatever else it is, the question says
+        return False
 
     async def _open(self, name: str, version: int) -> AsyncTable:
         if self._db is None:

@@ -96,18 +96,20 @@ def subject_words(texts: pl.Series) -> pl.Series:
 
 # English is spelled in two ways. Each pair of endings is British and American, with what stands before and after.
 _SPELLED = (
-    (r"(?<=\w{3})", "our", "or", r"(?=(?:s|ed|ing|ite|ites|able|ful|less|ers?)?$)"),  # colour
+    (r"(?<=\w{3})", "our", "or", r"(?=(?:s|ed|ing|ite|ites|able|ful|less|ers?|al|hoods?)?$)"),  # colour
     (r"(?<=\w{2})", "ence", "ense", r"(?=[sd]?$)"),  # licence
     (r"(?<=\w{3})", "is", "iz", r"(?=(?:e[drs]?|ers|ing|ations?)$)"),  # organise
     (r"(?<=\w{2})", "ys", "yz", r"(?=(?:e[drs]?|ing)$)"),  # analyse
     (r"(?<=\w{2}[bt])", "re", "er", r"(?=s?$)"),  # centre
-    (r"(?<=\w[aeo])", "ll", "l", r"(?=(?:ed|ing|ers?)$)"),  # travelled
     (r"(?<=\w{2})", "ogue", "og", r"(?=s?$)"),  # catalogue
+    (r"(?<=[aeiou][^aeiou][aeo])", "ll", "l", r"(?=(?:ed|ing|ers?)$)"),  # travelled
 )
 _AMERICAN, _BRITISH = (
     [(re.compile(f"{before}{pair[n]}{after}"), pair[1 - n]) for before, *pair, after in _SPELLED] for n in (0, 1)
 )
-_HYPHEN = re.compile(r"(?<![^\W_])([^\W\d_]{1,2})-(?=[^\W\d_])")  # e-mail
+_DOUBLED = re.compile(r"(?<=[aeiouy])(\w*[aeo]l)l$")
+"""The end of "travell" and "install", not of "call": whatever ends in one or two of them has one stem."""
+_HYPHEN = re.compile(r"(?<![^\W_])([^\W\d_])-(?=[^\W\d_])")  # e-mail
 
 
 def with_spellings(text: str) -> str:
@@ -156,15 +158,15 @@ def _stems(text: str) -> frozenset[str]:
     words = _PLAIN_WORD.findall(segmented(lower))
     bare = (word.removesuffix("'s") for word in words)
     kept = [plain_letters(word) for word in bare if word not in small]
-    return frozenset(_stem(_american(word) if language == ENGLISH else word) for word in kept)
+    return frozenset(map(_english_stem if language == ENGLISH else _stem, kept))
 
 
 _stems_of_short = lru_cache(8_192)(_stems)  # statements are compared by many questions
 
 
 @lru_cache(16_384)
-def _american(word: str) -> str:
-    return _spelled(word, _AMERICAN)
+def _english_stem(word: str) -> str:
+    return _DOUBLED.sub(r"\1", _stem(_spelled(word, _AMERICAN[:-1])))
 
 
 @lru_cache(16_384)

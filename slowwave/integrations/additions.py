@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from slowwave.common.arguments import Time, checked_text, checked_texts, checked_time, refuse_a_fork
-from slowwave.common.errors import SlowwaveError, StoreMismatch
+from slowwave.common.errors import MissingKey, StoreMismatch
 from slowwave.common.grouped_calls import GroupedCalls
 from slowwave.common.records import Observations
 from slowwave.common.types import Added, Ingested
 
 if TYPE_CHECKING:
     from apps.configuration import Place
+    from slowwave.common.settings import IngestSettings
     from storage.snapshots import Snapshot
     from tasks.runtime.runs import Run
+
+
+T = TypeVar("T")
+AT_ONCE = 50
+"""Entities of one commit at most: others wait for it."""
 
 
 class Additions:
@@ -25,7 +32,8 @@ class Additions:
     def __init__(self, place: Place) -> None:
         self.place = place
         self._adding = threading.Lock()
-        self._observing = GroupedCalls[Observations, "list[Added | SlowwaveError]"](self._adding)
+        self._observing = GroupedCalls[Observations, "list[Added | Exception]"](self._adding)
+        self._model: str | None = None
 
     @property
     def snapshot(self) -> Snapshot:
@@ -41,54 +49,73 @@ class Additions:
         that looks like another one is stored and flagged; one that is known word for word is passed over. What several
         threads say meanwhile is one run. Raises `UnusableInput` where there is nothing to add or no such type.
         """
-        (added,) = self.add_of_each({checked_text("entity", entity): texts}, type, create=create)
+        (added,) = self.add_to_entities({checked_text("entity", entity): texts}, type, create=create)
         return added
 
-    def add_of_each(
+    def add_to_entities(
         self, texts: Mapping[str, str | Sequence[str]], type: str | None = None, *, create: bool = True
     ) -> list[Added]:
-        """`add_observations` of several entities, as one run; an error of one is raised after the others were added."""
+        """`add_observations` to several entities, as one run; an error of one is raised after the others were added."""
         refuse_a_fork()
         calls = [
             Observations(checked_text("entity", entity), checked_texts("texts", own), type, create)
             for entity, own in texts.items()
         ]
         answers = self._observing.call("", calls, self._observe, lambda every, own: every[own]) if calls else []
-        if wrong := [one for one in answers if isinstance(one, SlowwaveError)]:
-            raise wrong[0]
+        for one in answers:
+            if isinstance(one, Exception):
+                raise one
         return [one for one in answers if isinstance(one, Added)]
 
-    def _observe(self, calls: Sequence[Observations]) -> list[Added | SlowwaveError]:
+    def _observe(self, calls: Sequence[Observations]) -> list[Added | Exception]:
         """The answer or error of each call, all in one run; what several say of one entity is said at once."""
-        from tasks.people.observations import part_of  # imports the ingest path, which reading does not need
-
         joined, places = dict[Observations, list[str]](), list[tuple[Observations, slice]]()
         for call in calls:
             texts = joined.setdefault(entity := replace(call, texts=()), [])
             places.append((entity, slice(len(texts), len(texts) + len(call.texts))))
             texts += call.texts
         said = [replace(entity, texts=texts) for entity, texts in joined.items()]
-        try:
-            added = self._written(said, self.place.run("observe", makes_store=True))
-        except StoreMismatch:
-            run = self.place.run("observe")  # the memory may be of another model by now than the settings say
-            if run.embedder == self.place.settings.embedder:
-                raise
-            added = self._written(said, run)
+        parts = (said[start : start + AT_ONCE] for start in range(0, len(said), AT_ONCE))
+        added = dict(zip(joined, [one for part in parts for one in self._written(part)], strict=True))
         if len(calls) == 1:
-            return added
-        by_entity = dict(zip(joined, added, strict=True))
-        found = ((by_entity[entity], own) for entity, own in places)
-        return [one if isinstance(one, SlowwaveError) else part_of(one, own) for one, own in found]
+            return [*added.values()]
+        from tasks.people.observations import part_of
 
-    def _written(self, said: Sequence[Observations], run: Run) -> list[Added | SlowwaveError]:
-        from tasks.people.observations import observe, observe_all
+        found = ((added[entity], own) for entity, own in places)
+        return [one if isinstance(one, Exception) else part_of(one, own) for one, own in found]
 
-        settings = self.place.settings.ingest
+    def _written(self, said: Sequence[Observations]) -> Sequence[Added | Exception]:
+        """Written together, or each in a run of its own where that cannot be."""
+        from tasks.people.observations import observe_all  # imports the ingest path, which reading does not need
+
         if len(said) > 1:
-            return observe_all(run, said, settings)
-        (one,) = said
-        return [observe(run, one.name, one.texts, settings, entity_type=one.entity_type, create=one.create)]
+            with suppress(Exception):  # whatever it was, whoever is to hear of it hears it now
+                return self._with_run(lambda run, settings: observe_all(run, said, settings))
+        return [self._alone(one) for one in said]
+
+    def _alone(self, said: Observations) -> Added | Exception:
+        from tasks.people.observations import observe
+
+        how = {"entity_type": said.entity_type, "create": said.create}
+        try:
+            return self._with_run(lambda run, settings: observe(run, said.name, said.texts, settings, **how))
+        except Exception as error:
+            return error
+
+    def _with_run(self, work: Callable[[Run, IngestSettings], T]) -> T:
+        """Work as a run with the memory's embedding model, which is looked up once, and again after a mismatch."""
+        from storage.connection import has_namespace
+        from tasks.runtime.runs import new_run
+
+        place, settings = self.place, self.place.settings.ingest
+        if self._model is not None:
+            with suppress(StoreMismatch, MissingKey):
+                run = new_run("observe", place.uri, place.namespace, self._model, retention=place.settings.retention)
+                return work(run, settings)
+        is_there = has_namespace(place.uri, place.namespace)
+        run = place.run("observe", makes_store=not is_there)
+        self._model = run.embedder if is_there else None
+        return work(run, settings)
 
     def ingest(
         self,

@@ -61,6 +61,10 @@ class _Kept(NamedTuple):
     others: tuple[str, ...]
 
 
+class _NotStored(str):
+    """Why an item was refused."""
+
+
 class SlowwaveStore(BaseStore):
     """Items of LangGraph in an open memory; they have no time to live.
 
@@ -86,17 +90,25 @@ class SlowwaveStore(BaseStore):
         operations = list(ops)
         for op in operations:
             validate_op_namespace(op)
-        return self._calls.call("", operations, self._batch, lambda found, own: found[own]) if operations else []
+            if isinstance(op, PutOp) and op.value is not None:
+                _statement((op.namespace, op.key), op.value)  # raises before anything of others is joined with it
+        found = self._calls.call("", operations, self._batch, lambda every, own: every[own]) if operations else []
+        if refused := list(dict.fromkeys(one for one in found if isinstance(one, _NotStored))):
+            raise Refused(f"Not stored: {'; '.join(refused)}", "docs/integrations.md says what can be kept.")
+        return [one for one in found if not isinstance(one, _NotStored)]
 
-    def _batch(self, operations: Sequence[Op]) -> list[Result]:
+    def _batch(self, operations: Sequence[Op]) -> list[Result | _NotStored]:
         is_wide = any(isinstance(op, SearchOp | ListNamespacesOp) for op in operations)
         kept = self._all(is_read=not all(isinstance(op, PutOp) for op in operations))
         shelf = InMemoryStore()  # LangGraph's own store knows filters, paging and conditions of namespaces
         if is_wide:
             shelf.batch([PutOp(*place, each.item.value) for place, each in kept.items()])
-        results = [self._read(op, kept, shelf) for op in operations]
-        if writes := {(op.namespace, op.key): op for op in operations if isinstance(op, PutOp)}:
-            self._write(writes, kept)
+        results: list[Result | _NotStored] = [self._read(op, kept, shelf) for op in operations]
+        writes = {(op.namespace, op.key): op for op in operations if isinstance(op, PutOp)}
+        refused = self._write(writes) if writes else {}
+        for number, op in enumerate(operations):
+            if isinstance(op, PutOp) and (why := refused.get((op.namespace, op.key))):
+                results[number] = why
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -143,8 +155,11 @@ class SlowwaveStore(BaseStore):
 
     # Writing
 
-    def _write(self, writes: Mapping[Place, PutOp], kept: Mapping[Place, _Kept]) -> None:
-        """Retire what is deleted, state anew what has changed, and add what is new, all that is new in one run."""
+    def _write(self, writes: Mapping[Place, PutOp]) -> dict[Place, _NotStored]:
+        """Retire what is deleted, state anew what has changed, and add what is new, all that is new in one run.
+
+        Returns why some were refused.
+        """
         stored = self._all()
         gone: list[str] = []
         for place, op in writes.items():
@@ -152,40 +167,36 @@ class SlowwaveStore(BaseStore):
                 gone += old.others if op.value is not None else (*old.others, old.fact)
         if gone:
             self._memory.retire(gone)
-        fresh: dict[tuple[str, ...], list[str]] = {}
-        refused: list[str] = []
+        fresh, refused = dict[Place, str](), dict[Place, _NotStored]()
         for place, op in writes.items():
             if op.value is None:
                 continue
             statement = _statement(place, op.value)
             old = stored.get(place)
+            if old is not None and old.statement != statement:
+                (outcome,) = self._memory.revise(old.fact, statement).outcomes
+                if outcome.outcome == "refused":
+                    refused[place] = _NotStored(f"{statement[:80]}: {outcome.reason}")
+                elif outcome.outcome == "confirmed":  # the same in other words; a store keeps the words
+                    self._memory.retire(old.fact)
+                    old = None
             if old is None:
-                fresh.setdefault(op.namespace, []).append(statement)
-            elif old.statement != statement:
-                refused += self._revise(old, op.namespace, statement, fresh)
-        refused += self._add(fresh)
-        if refused:
-            raise Refused(f"Not stored: {'; '.join(refused)}", "docs/integrations.md says what can be kept.")
+                fresh[place] = statement
+        return refused | self._add(fresh)
 
-    def _revise(
-        self, old: _Kept, namespace: tuple[str, ...], statement: str, fresh: dict[tuple[str, ...], list[str]]
-    ) -> list[str]:
-        (outcome,) = self._memory.revise(old.fact, statement).outcomes
-        if outcome.outcome == "confirmed":  # the same in other words; a store keeps the words
-            self._memory.retire(old.fact)
-            fresh.setdefault(namespace, []).append(statement)
-        return [f"{statement[:80]}: {outcome.reason}"] if outcome.outcome == "refused" else []
-
-    def _add(self, fresh: Mapping[tuple[str, ...], Sequence[str]]) -> list[str]:
+    def _add(self, fresh: Mapping[Place, str]) -> dict[Place, _NotStored]:
         """Add new items; returns why some were refused."""
-        texts = {f"items of {'.'.join(namespace)}": statements for namespace, statements in fresh.items()}
+        places: dict[str, list[Place]] = {}
+        for place in fresh:
+            places.setdefault(f"items of {'.'.join(place[0])}", []).append(place)
+        added = self._memory.add_to_entities({name: [fresh[each] for each in own] for name, own in places.items()})
         reasons = {"confirmed": "Another item says the same under nearly the same key.", "refused": ""}
-        return [
-            f"{each.content[:80]}: {each.reason or reasons[each.outcome]}"
-            for added in self._memory.add_of_each(texts)
-            for each in added.outcomes
+        return {
+            place: _NotStored(f"{each.content[:80]}: {each.reason or reasons[each.outcome]}")
+            for own, one in zip(places.values(), added, strict=True)
+            for place, each in zip(own, one.outcomes, strict=True)
             if each.outcome in reasons
-        ]
+        }
 
 
 def _statement(place: Place, value: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from inference.embedding import StaticEmbedder
 from recall.entities import LISTED, with_last_seen
 from recall.graphs import RELATIONS
 from slowwave.common.settings import LinkSettings
@@ -57,13 +58,15 @@ def refresh_profiles(run: Run, entity_ids: pl.Series | None = None) -> int:
         return _write_profiles(tx, run, *changes, embedded)
 
 
-def write_profiles(tx: Transaction, run: Run, entity_ids: Sequence[str]) -> None:
-    """Renew the profiles of a few entities, as a transaction has left them; a failure is only logged.
+def embeds_here(run: Run) -> bool:
+    """Whether texts are embedded in this process: a model that is asked is not asked inside a commit."""
+    return isinstance(embedder_of(run), StaticEmbedder)
 
-    The nightly run renews them too, and what somebody says is not to fail for them.
-    """
+
+def write_profiles(tx: Transaction, run: Run, entity_ids: Sequence[str]) -> None:
+    """Renew the profiles of a few entities, as a transaction has left them; where embedding fails the night does."""
+    changes = _profile_changes(tx, run, pl.Series(entity_ids, dtype=pl.String))
     try:
-        changes = _profile_changes(tx, run, pl.Series(entity_ids, dtype=pl.String))
         embedded = _embedded_texts(run, changes[0])
     except Exception as error:
         log.warning("The profiles of %d entities were not renewed: %s", len(entity_ids), error)

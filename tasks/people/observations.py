@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -29,7 +30,7 @@ from storage.rows import named_by_beginning, quoted
 from storage.search import unit_matrix
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
-from tasks.entities.derived import write_profiles
+from tasks.entities.derived import embeds_here, write_profiles
 from tasks.entities.retirement import renew_profiles, retirement_of, write_retirement
 from tasks.ingest.application import (
     DecidedPatches,
@@ -40,7 +41,16 @@ from tasks.ingest.application import (
     write_beside_facts,
     write_facts,
 )
-from tasks.ingest.statements import SCOPE, Statements, Target, find_target, new_target, state, write_statements
+from tasks.ingest.statements import (
+    MICROSECOND,
+    SCOPE,
+    Statements,
+    Target,
+    find_target,
+    new_target,
+    state,
+    write_statements,
+)
 from tasks.runtime.runs import Run, as_run, existing_store, in_one_commit, store_of
 from tasks.runtime.writing import applies_at_once, proposal_of
 
@@ -102,23 +112,24 @@ def observe(
     the entity that the first text replaces: it is retired and points at it, unless the text is refused or the same.
     """
     call = Observations(name, texts, entity_type, create, instead_of)
-    snapshot, plan = _looked_at(run, call, settings)
-    if _waits(run, plan, settings):
-        added = as_run(
-            run, call.parameters(), lambda: _left_to_patches(run, call, settings), lambda one: _counts([one])
-        )
-        if instead_of is not None:
-            renew_profiles(run, [added.entity_id])
-        return replace(added, run=run.id)
+    snapshot, plan = _planned_on_newest(run, call, settings)
+    is_renewed = instead_of is None
+    if _needs_approval(run, plan, settings):
+        left = partial(_left_to_patches, run, call, settings)
+        added = as_run(run, call.parameters(), left, lambda one: _counts([one]))
+    else:
 
-    def write(tx: Transaction) -> list[Added]:
-        now = _planned(run, tx, call, settings) if tx.is_overtaken(snapshot) else plan
-        added = _written(tx, run, call, now)
-        if instead_of is not None:
-            write_profiles(tx, run, [added.entity_id])
-        return [added]
+        def write(tx: Transaction) -> Added:
+            now = _planned(run, tx, call, settings) if tx.is_overtaken(snapshot) else plan
+            added = _written(tx, run, call, now)
+            if instead_of is not None and embeds_here(run):
+                write_profiles(tx, run, [added.entity_id])
+            return added
 
-    (added,) = in_one_commit(run, "observe", call.parameters(), write, _counts)
+        is_renewed = is_renewed or embeds_here(run)
+        added = in_one_commit(run, "observe", call.parameters(), write, lambda one: _counts([one]))
+    if not is_renewed:
+        renew_profiles(run, [added.entity_id])
     return replace(added, run=run.id)
 
 
@@ -127,36 +138,50 @@ def observe_all(run: Run, calls: Sequence[Observations], settings: IngestSetting
 
     Raises `Refused` where something has to wait for a person, which takes a run for each entity.
     """
-    answers: dict[int, Added | SlowwaveError] = {}
-    for place, call in enumerate(calls):
+    runs, ahead = list[Run](), 0
+    for call in calls:
+        runs.append(replace(run, now=run.now + ahead * MICROSECOND))  # no two of their messages are of one time
+        ahead += len(call.texts)
+    plans, answers = dict[int, _ObservationPlan](), dict[int, Added | SlowwaveError]()
+    snapshot = None
+    for place, (own, call) in enumerate(zip(runs, calls, strict=True)):
         try:
-            _, plan = _looked_at(run, call, settings)
+            seen, plans[place] = _planned_on_newest(own, call, settings)
         except SlowwaveError as error:
             answers[place] = error
             continue
-        if _waits(run, plan, settings):
+        snapshot = snapshot or seen
+        if _needs_approval(own, plans[place], settings):
             raise Refused("Something of it waits for a person.", "Say it of one entity at a time.")
-    right = {place: call for place, call in enumerate(calls) if place not in answers}
-    parameters = {
-        "entities": [each.name for each in right.values()],
-        "texts": sum(len(c.texts) for c in right.values()),
-    }
+    if snapshot is None:
+        return [*answers.values()]
 
     def write(tx: Transaction) -> list[Added]:
-        return [_written(tx, run, call, _planned(run, tx, call, settings)) for call in right.values()]
+        met, is_new, is_overtaken = set[str](), False, tx.is_overtaken(snapshot)
+        for place, (own, call) in enumerate(zip(runs, calls, strict=True)):
+            plan = plans.get(place)
+            try:
+                if plan is None or is_overtaken or plan.target.id in met or (is_new and plan.target.is_new):
+                    plan = _planned(own, tx, call, settings)
+            except SlowwaveError as error:
+                answers[place] = error
+                continue
+            answers[place] = replace(_written(tx, own, call, plan), run=run.id)
+            met.add(plan.target.id)
+            is_new = is_new or plan.target.is_new
+        return [one for one in answers.values() if isinstance(one, Added)]
 
-    if right:
-        added = in_one_commit(run, "observe", parameters, write, _counts)
-        answers |= {place: replace(one, run=run.id) for place, one in zip(right, added, strict=True)}
+    parameters = {"entities": [call.name for call in calls], "texts": ahead}
+    in_one_commit(run, "observe", parameters, write, _counts)
     return [answers[place] for place in range(len(calls))]
 
 
-def _waits(run: Run, plan: _ObservationPlan, settings: IngestSettings) -> bool:
+def _needs_approval(run: Run, plan: _ObservationPlan, settings: IngestSettings) -> bool:
     """Whether some of the texts wait for a person already, or have to."""
     return plan.is_waiting or not (plan.stated is None or applies_at_once(run, settings.approval))
 
 
-def _looked_at(run: Run, call: Observations, settings: IngestSettings) -> tuple[Snapshot, _ObservationPlan]:
+def _planned_on_newest(run: Run, call: Observations, settings: IngestSettings) -> tuple[Snapshot, _ObservationPlan]:
     """What would become of a call in the newest state; raises what is wrong with it before anything is written."""
     if not call.texts:
         raise UnusableInput("There is nothing to observe.", "Say one text or more.")
@@ -281,16 +306,20 @@ def retire(run: Run, entity_id: str, ids: Sequence[str], *, dry_run: bool = Fals
 
     def write(tx: Transaction) -> Retired:
         done = _retire(tx, run, entity_id, ids)
-        write_profiles(tx, run, [entity_id])
+        if embeds_here(run):
+            write_profiles(tx, run, [entity_id])
         return done
 
-    return in_one_commit(
+    retired = in_one_commit(
         run,
         "observations.retire",
         {"entity": entity_id, "ids": list(ids)},
         write,
         lambda done: {RunCount.FACTS_RETIRED: len(done.facts), RunCount.FLAGS_CLEARED: len(done.flags_cleared)},
     )
+    if not embeds_here(run):
+        renew_profiles(run, [entity_id])
+    return retired
 
 
 def _outcome(content: str, fact: Mapping[str, Any]) -> Outcome:

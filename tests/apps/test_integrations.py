@@ -305,6 +305,41 @@ def test_what_several_threads_put_and_what_goes_into_several_namespaces_is_one_r
     assert [store.get(*place[:2]).value for place in puts] == [value for *_, value in puts]
 
 
+def test_a_refused_put_of_another_thread_neither_fails_a_batch_nor_shows_it_its_own_writes(memory: OpenMemory) -> None:
+    from langgraph.store import base
+
+    from slowwave.integrations.langgraph import SlowwaveStore
+
+    store = SlowwaveStore(memory)
+    store.put(("amy",), "count", {"text": "Amy counted 0 swans"})
+    counting = [base.GetOp(("amy",), "count"), base.PutOp(("amy",), "count", {"text": "Amy counted 1 swan"})]
+    with ThreadPoolExecutor(4) as pool:
+        with memory._adding:
+            first = pool.submit(store.put, ("amy",), "car", {"text": "Amy drives a Saab"})
+            while not memory._observing.waiting():
+                time.sleep(0.01)
+            counted = pool.submit(store.batch, counting)
+            refused = pool.submit(store.put, ("ben",), "order", {"text": ORDER})
+            while store._calls.waiting() < 2:
+                time.sleep(0.01)
+        first.result(timeout=60)
+        assert counted.result(timeout=60)[0].value == {"text": "Amy counted 0 swans"}
+        with pytest.raises(Refused, match="Not stored"):
+            refused.result(timeout=60)
+    assert store.get(("amy",), "count").value == {"text": "Amy counted 1 swan"}
+
+
+def test_what_waits_for_a_person_is_said_of_several_entities_one_by_one(tmp_path: Path) -> None:
+    file = tmp_path / "slowwave.toml"
+    file.write_text('[approval]\nmode = "manual"\n')
+    with open_memory(tmp_path / "m", file=file) as memory:
+        added = memory.add_to_entities({"Amy": "Amy drinks green tea", "Ben": ["Ben has a cat"]}, "person")
+        assert [one.outcomes[0].outcome for one in added] == ["waiting", "waiting"]
+        with pytest.raises(UnusableInput, match="Unknown entity"):
+            memory.add_to_entities({"Amy": "Amy has a dog", "Nobody": "Nobody knows"}, create=False)
+        assert len(memory.proposals()) >= 0
+
+
 @pytest.mark.proof
 def test_two_puts_of_one_key_at_once_leave_one_item(memory: OpenMemory) -> None:
     from slowwave.integrations.langgraph import SlowwaveStore

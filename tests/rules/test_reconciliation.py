@@ -308,14 +308,17 @@ def test_a_fact_brings_its_best_pairs_and_all_together_no_more_than_the_settings
     assert questions(replace(nearer, facts=few.facts))[:2] == [("f00", "f08"), ("f00", "f03")]
 
 
-def test_a_known_fact_takes_no_more_pairs_than_a_new_one() -> None:
+def test_a_known_fact_takes_few_of_the_pairs_but_each_new_one_has_its_best() -> None:
     hub = fact("hub", "Ana has the hobby ponds") | {"is_seed": False}
-    facts = [hub, *(fact(f"f{n}", f"Ana has the hobby {chr(97 + n) * 5}") for n in range(6))]
-    cosines = {f"f{n}__hub": 0.9 - n / 100 for n in range(6)}
-    pool = pool_of(*facts, cosine=0.0, f4__f5=0.7, **cosines)
-    assert questions(pool) == [*((f"f{n}", "hub") for n in range(4)), ("f4", "f5")]
-    waiting = replace(pool, decided=decided("f5", "hub", "failed"))
-    assert ("f5", "hub") in questions(waiting)
+    new = [fact(f"f{n}", f"Ana has the hobby {chr(97 + n) * 5}") for n in range(8)]
+    cosines = {f"f{n}__hub": 0.9 - n / 100 for n in range(8)} | {"f5__f6": 0.95}
+    asked = questions(pool_of(hub, *new, cosine=0.0, **cosines))
+    assert [pair for pair in asked if "hub" in pair] == [(f"f{n}", "hub") for n in (0, 1, 2, 3, 4, 7)]
+    assert ("f5", "f6") in asked
+    known = [fact(f"k{n}", f"Ana has the hobby {chr(110 + n) * 5}") | {"is_seed": False} for n in range(4)]
+    failed = pl.concat([decided("hub", each["id"], "failed") for each in known])
+    waiting = pool_of(hub, *known, new[0], cosine=0.0, f0__hub=0.9, decided=failed)
+    assert ("f0", "hub") in questions(waiting)
 
 
 def test_seven_tenths_of_the_pairs_are_the_nearest_and_the_others_those_of_which_most_speaks_for_a_change() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -180,6 +181,35 @@ def test_a_large_state_is_read_beside_the_questions_from_the_second_on(
     with opened(uri, held_mb=0) as memory:
         memory.recall_many(QUESTIONS, now=NOW)
         assert len(loads.names) == held
+
+
+def test_many_questions_that_wait_for_the_tables_let_others_go_on_and_a_failed_read_is_not_tried_again(
+    uri: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    loads = Loads(monkeypatch)
+    with opened(uri) as memory, ThreadPoolExecutor(1) as pool:
+        for _ in range(2):
+            first = memory.recall(QUESTIONS[0], now=NOW)
+        many = pool.submit(memory.recall_many, QUESTIONS[:8], now=NOW)
+        for _ in range(3):
+            assert told(memory.recall(QUESTIONS[0], now=NOW)) == told(first)
+        assert not many.done()
+        loads.end()
+        assert told(many.result(timeout=60)[0]) == told(first)
+
+    async def broken(*_: object) -> None:
+        loads.names.append("broken")
+        raise OSError("no such bucket")
+
+    monkeypatch.setattr(following.Residents, "_loaded", broken)
+    with opened(uri) as memory:
+        for _ in range(2):
+            memory.recall(QUESTIONS[0], now=NOW)
+        assert loads.done.wait(60)
+        for _ in range(3):
+            assert told(memory.recall(QUESTIONS[0], now=NOW)) == told(first)
+    assert loads.names.count("broken") == 1
+    assert "no such bucket" in caplog.text
 
 
 def test_after_an_erasure_by_others_nothing_waits_for_the_tables_and_nothing_erased_is_answered(

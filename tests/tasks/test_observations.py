@@ -539,16 +539,21 @@ def test_what_is_said_of_several_entities_is_one_run_and_each_has_its_answer_or_
         Observations("Marta Oliveira", ["Sails at dawn"]),
         Observations("Nobody", ["Is unknown"]),
         Observations("A pier", ["Is made of oak", "Is made of oak"], "place", create=True),
+        Observations("a pier", ["Is two hundred metres long"]),
     ]
-    marta_, error, pier = observe_all(run, calls, IngestSettings())
+    marta_, error, pier, again = observe_all(run, calls, IngestSettings())
     assert isinstance(marta_, Added)
     assert isinstance(pier, Added)
+    assert isinstance(again, Added)
+    assert (again.entity_id, outcomes(again)) == (pier.entity_id, ["added"])
+    said_ = rows(store, "messages", f"run_id = '{run.id}'").select("conversation_id", "ordinal")
+    assert said_.is_unique().all()
     assert isinstance(error, UnusableInput)
     assert (outcomes(marta_), outcomes(pier)) == (["added"], ["added", "known"])
     assert {marta_.run, pier.run} == {run.id}
     assert store_of(run).head.sequence == sequence + 1
     counted = rows(store, "runs", f"id = '{run.id}'")["summary"].item()
-    assert json.loads(counted)["counts"][RunCount.FACTS_LEARNED] == 2, counted
+    assert json.loads(counted)["counts"][RunCount.FACTS_LEARNED] == 3
     assert observe_all(run_of(store), calls[1:2], IngestSettings())[0] != error
     assert store_of(run).head.sequence == sequence + 1
     by_hand = IngestSettings.model_validate({"approval": {"mode": "manual"}})

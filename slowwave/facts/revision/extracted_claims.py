@@ -46,8 +46,6 @@ NAMES: frames.Schema = {
 """A name that a text gives to an entity of the roster; `entity_id` is empty for a speaker who is not stored yet."""
 MADE = frozenset({"person", "organization", "project", "tool", "language"})
 """Types that a model may list without a proper name: "Jon's dance studio" is an entity."""
-SURE = 0.8
-"""Confidence from which a claim that names an assistant's turn by mistake is kept; most others are guesses."""
 VERDICTS = {
     "updates": ("supersede", "temporal_change"),
     "covers": ("cover", "temporal_change"),
@@ -121,7 +119,6 @@ class _Window:
         self._rows = {
             turn.index: row for turn, row in zip(turns, planned.message_ids, strict=True) if not turn.is_context
         }
-        self._roles = {turn.index: turn.role for turn in turns}
         self._texts = [turn.text for turn in turns]
         self._people = {turn.speaker for turn in turns if turn.role == "user"} | set(map(speaker_name, turns))
         self._is_document = any(turn.role == "document" for turn in turns)
@@ -147,14 +144,9 @@ class _Window:
         self.invalid = len(facts) - len(valid) + len(self._answer.get("repeats", ())) - len(repeated)
 
     def _on_own_turn(self, claim: dict[str, Any]) -> dict[str, Any]:
-        """The claim; one that is sure, but names an assistant's turn, rests on the person's turn beside it instead."""
-        given, confidence = claim["message"], claim.get("confidence")
-        is_sure = confidence is None or confidence >= SURE
-        if given in self._rows or self._roles.get(given) != "assistant" or not is_sure:
-            return claim
-        own = sorted({*claim.get("also", ())} & {*self._rows})
-        beside = own[0] if own else given + 1
-        return {**claim, "message": beside} if beside in self._rows else claim
+        """The claim; one that names a turn which is only shown rests on the person's turn that says it, too."""
+        own = {*claim.get("also", ())} & {*self._rows}
+        return claim if claim["message"] in self._rows or not own else {**claim, "message": min(own)}
 
     def _claim(self, claim: Mapping[str, Any]) -> dict[str, Any]:
         taken = {name: claim[name] for name in CLAIMS if name in claim}
