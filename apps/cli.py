@@ -138,11 +138,7 @@ def _nothing() -> None:
 
 def _empty_app(markup: Literal["markdown", "rich"] = "markdown") -> typer.Typer:
     made = typer.Typer(
-        name="slowwave",
-        no_args_is_help=True,
-        rich_markup_mode=markup,
-        pretty_exceptions_enable=False,
-        help=HELP,
+        name="slowwave", no_args_is_help=True, rich_markup_mode=markup, pretty_exceptions_enable=False, help=HELP
     )
     made.callback(help=HELP)(_options)
     return made

@@ -24,17 +24,7 @@ from slowwave.common.timestamps import parse_moment
 from slowwave.integrations.python_api import OpenMemory
 
 from .configuration import Place, parse_settings, with_flags
-from .options import (
-    DryRun,
-    Gate,
-    JsonOption,
-    ModelFlags,
-    NamespaceOption,
-    Now,
-    RunFlags,
-    Shown,
-    StoreOption,
-)
+from .options import DryRun, Gate, JsonOption, ModelFlags, NamespaceOption, Now, RunFlags, Shown, StoreOption
 from .printing import call_line, count_table, end, note_lines, progress, show, table
 
 if TYPE_CHECKING:

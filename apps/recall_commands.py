@@ -15,18 +15,7 @@ from slowwave.common.types import NOTHING_KNOWN
 from slowwave.integrations.python_api import GraphMode, OpenMemory
 
 from .configuration import Place
-from .options import (
-    AlsoOption,
-    AsOf,
-    FactsAtMost,
-    KnownAsOf,
-    MaxCalls,
-    MaxUsd,
-    Now,
-    OnlyOption,
-    Scope,
-    Shown,
-)
+from .options import AlsoOption, AsOf, FactsAtMost, KnownAsOf, MaxCalls, MaxUsd, Now, OnlyOption, Scope, Shown
 from .printing import Aside, Whole, table, three_columns, validity
 
 if TYPE_CHECKING:

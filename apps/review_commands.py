@@ -142,9 +142,7 @@ def review_list(
 
 
 def review_show(
-    id: Annotated[str, typer.Argument(metavar="ID", help="A proposal, by the id that tables show.")],
-    *,
-    place: Place,
+    id: Annotated[str, typer.Argument(metavar="ID", help="A proposal, by the id that tables show.")], *, place: Place
 ) -> Shown:
     """Show one proposal: its changes, reason, risk and sources, and whether it is stale."""
     from recall.proposals import proposal_named, story_of_proposal

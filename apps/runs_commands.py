@@ -162,12 +162,7 @@ def archived(limit: Limit = SHOWN, *, place: Place) -> Shown:
     yield "Back with: slowwave restore ID"
 
 
-def restore(
-    ids: Ids,
-    dry_run: DryRun = False,
-    *,
-    place: Place,
-) -> Shown:
+def restore(ids: Ids, dry_run: DryRun = False, *, place: Place) -> Shown:
     """Restore archived facts, all or none. Exit code 4 if one is stored again or was replaced."""
     from tasks.entities.retirement import restore as bring_back
 

@@ -131,12 +131,7 @@ async def steward(
 
 
 async def _sweep(
-    run: Run,
-    settings: StewardSettings,
-    phases: tuple[Sweep, ...],
-    language: Language,
-    tally: Tally,
-    require: bool,
+    run: Run, settings: StewardSettings, phases: tuple[Sweep, ...], language: Language, tally: Tally, require: bool
 ) -> None:
     """Scores first, and nothing without them; then what fades and what repeats, neither in the way of the other."""
     dry_run = tally.dry_run
@@ -162,11 +157,7 @@ async def _sweep(
 # Decay: what has been out of use long enough moves out of the way.
 
 
-EVICTIONS = {
-    "facts": archive_facts,
-    "orphans": archive_orphans,
-    "beliefs": cap_beliefs,
-}
+EVICTIONS = {"facts": archive_facts, "orphans": archive_orphans, "beliefs": cap_beliefs}
 
 
 @flow("decay", takes_turns=True)

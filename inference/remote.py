@@ -246,10 +246,7 @@ class ModelClient:
             await self._rate_limit.start()
 
         return AsyncRetrying(
-            stop=stop_after_attempt(most),
-            retry=retry_if_exception(exchange.may_repair),
-            sleep=between,
-            reraise=True,
+            stop=stop_after_attempt(most), retry=retry_if_exception(exchange.may_repair), sleep=between, reraise=True
         )
 
 

@@ -39,9 +39,7 @@ KnownAsOf = Annotated[Time | None, Field(description="What was believed at this 
 
 @tool("Search entities", "reads")
 def search_semantic(
-    ctx: Agent,
-    query: Query,
-    limit: Annotated[int, Field(ge=1, le=100, description="Entities at most.")] = 10,
+    ctx: Agent, query: Query, limit: Annotated[int, Field(ge=1, le=100, description="Entities at most.")] = 10
 ) -> Document:
     """Find the entities that a query means, by meaning and words; what is read often and lately comes first.
 
@@ -198,12 +196,7 @@ def history(
 
 
 @tool("Facts at a time", "reads")
-def as_of(
-    ctx: Agent,
-    entity_name: EntityName,
-    time: Time,
-    known_as_of: KnownAsOf = None,
-) -> Document:
+def as_of(ctx: Agent, entity_name: EntityName, time: Time, known_as_of: KnownAsOf = None) -> Document:
     """What was true of an entity at a time, as far as it is known today, or was known at `known_as_of`."""
     memory = memory_of(ctx)
     entity, facts = memory.facts_of(entity_name, as_of=time, known_as_of=known_as_of)
@@ -211,10 +204,7 @@ def as_of(
 
 
 def _about(entity: Entity, facts: Sequence[RecalledFact | Version], locale: Locale) -> Document:
-    return {
-        "entity": worded(asdict(entity), locale),
-        "facts": worded([fact.as_json() for fact in facts], locale),
-    }
+    return {"entity": worded(asdict(entity), locale), "facts": worded([fact.as_json() for fact in facts], locale)}
 
 
 @tool("Why", "reads")
@@ -240,8 +230,7 @@ def why(
 
 @tool("Communities", "reads")
 def communities(
-    ctx: Agent,
-    limit: Annotated[int, Field(ge=1, le=200, description="Communities at most, the largest.")] = 20,
+    ctx: Agent, limit: Annotated[int, Field(ge=1, le=200, description="Communities at most, the largest.")] = 20
 ) -> Document:
     """What belongs together in memory: groups of entities, what each is about, and who is in it."""
     memory = memory_of(ctx)
