@@ -300,9 +300,6 @@ class AgentClient(ModelClient):
             raise self._agent.missing()
         return self._agent
 
-    async def close(self) -> None:
-        """Nothing is kept open."""
-
     async def _send(
         self, prompt: Prompt, response_model: type[BaseModel], exchange: Exchange, repairs: int
     ) -> BaseModel:
