@@ -157,15 +157,10 @@ def ingest(
             "`slowwave entity rename Owner NAME` names the person there."
         )
     finish(summary, "extracted", "messages")
-    if paths and is_nothing_read(summary):
-        raise typer.Exit(1)
-
-
-def is_nothing_read(summary: dict[str, Any]) -> bool:
-    """Whether nothing of the input could be read: something was lost, or there is nothing in it."""
     counts = summary["counts"]
     is_lost = any(counts.get(what) for what in LOST) or not summary["issues"]
-    return is_lost and not any(counts.get(what) for what in ("messages read", "sources known already"))
+    if paths and is_lost and not any(counts.get(what) for what in ("messages read", "sources known already")):
+        raise typer.Exit(1)  # nothing of the input could be read, or there is nothing in it
 
 
 def backfill(

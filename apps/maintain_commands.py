@@ -121,9 +121,8 @@ def sleep(
     from flows.nights import NIGHT
     from flows.nights import sleep as flow
 
-    settings, at = nightly_settings(place, model), checked_time(now)
-    phases = chosen(phase, NIGHT)
-    return _maintained(flow, place, as_json, how, settings, ("done", "phases"), phases=phases, now=at)
+    settings, parameters = nightly_settings(place, model), {"now": checked_time(now), "phases": chosen(phase, NIGHT)}
+    return _maintained(flow, place, as_json, how, settings, ("done", "phases"), **parameters)
 
 
 def _maintained(

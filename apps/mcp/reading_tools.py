@@ -20,7 +20,7 @@ from .tools import Agent, Document, memory_of, tool, worded
 
 if TYPE_CHECKING:
     from slowwave.common.lexicon.labels import Locale
-    from slowwave.common.types import Entity, RecalledFact, Recollection, Version
+    from slowwave.common.types import Entity, RecalledFact, Version
 
 Text = Annotated[str, Field(min_length=1, max_length=4000)]
 Query = Annotated[Text, Field(description="A question or a few words, in any language.")]
@@ -126,8 +126,11 @@ def recall(
     )  # fmt: skip
     locale = memory.place.locale
     block = block_of(found, budget, over_time=over_time)
+    empty = "Nothing fits the budget." if found.facts or found.passages else NOTHING_KNOWN
+    if found.is_timed_out:
+        empty = "The memory did not answer in time, so this does not mean that nothing is known. Ask again."
     return _answer(
-        block.text or _why_empty(found),
+        block.text or empty,
         {
             "query": found.query,
             "context": block.text,
@@ -145,12 +148,6 @@ def _answer(text: str, document: Document) -> CallToolResult:
     """A result that is read as text, and has the same as a document."""
     plain = json.loads(json_text(document))
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=plain)
-
-
-def _why_empty(found: Recollection) -> str:
-    if found.is_timed_out:
-        return "The memory did not answer in time, so this does not mean that nothing is known. Ask again."
-    return "Nothing fits the budget." if found.facts or found.passages else NOTHING_KNOWN
 
 
 @tool("Ask", "pays")
