@@ -206,7 +206,7 @@ def forget(
     yield from (*report.notes, *BEYOND)
     if report.left:
         yield Aside("It is still named in:")
-        yield from (Aside(f"  {place}") for place in report.left)
+        yield from (Aside(f"  {each}") for each in report.left)
         raise typer.Exit(1)
     yield f"Nothing in the namespace {place.namespace!r} names it any more."
 
