@@ -128,21 +128,13 @@ def _overview() -> typer.Typer:
     made = _empty_app("rich")  # a parser of Markdown for each sentence would take a tenth of the time
     for name, module in COMMANDS.items():
         sentence = _CODE.sub(r"[markdown.code]\1[/]", escape(sentences[module, _function(name)]))
-        made.command(name, help=sentence)(_nothing)
+        made.command(name, help=sentence)(lambda: None)
     return made
-
-
-def _nothing() -> None:
-    """Stands for a command in the list of commands."""
 
 
 def _empty_app(markup: Literal["markdown", "rich"] = "markdown") -> typer.Typer:
     made = typer.Typer(
-        name="slowwave",
-        no_args_is_help=True,
-        rich_markup_mode=markup,
-        pretty_exceptions_enable=False,
-        help=HELP,
+        name="slowwave", no_args_is_help=True, rich_markup_mode=markup, pretty_exceptions_enable=False, help=HELP
     )
     made.callback(help=HELP)(_options)
     return made

@@ -6,7 +6,7 @@ import getpass
 import json
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -55,14 +55,13 @@ def _shown(value: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
-def _paths(model: type[BaseModel], inside: str = "") -> Iterator[str]:
-    for field, info in model.model_fields.items():
-        if f"{inside}{field}" in SHARED:
-            continue
-        if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
-            yield from _paths(info.annotation, f"{inside}{field}.")
-        else:
-            yield f"{inside}{field}"
+def _values(group: BaseModel, inside: str = "") -> dict[str, Any]:
+    """What a file would say of a group and of those in it; each table once."""
+    own = {name: value for name, value in group if f"{inside}{name}" not in SHARED}
+    return {
+        name: _values(value, f"{inside}{name}.") if isinstance(value, BaseModel) else value
+        for name, value in own.items()
+    }
 
 
 FILE = "slowwave.toml"
@@ -113,13 +112,7 @@ def parse_settings(values: dict[str, Any], origin: str) -> Settings:
 
 def with_flags(settings: Settings, llm: Mapping[str, Any], **others: Any) -> Settings:
     """The settings with the flags for the language model, `llm`, and for [ingest]; None: not given."""
-    values: dict[str, Any] = {}
-    for path in _paths(Settings):
-        *tables, name = path.split(".")
-        node, group = values, settings
-        for table in tables:
-            node, group = node.setdefault(table, {}), getattr(group, table)
-        node[name] = getattr(group, name)
+    values = _values(settings)
     values["ingest"] |= _given(others)
     values["ingest"]["llm"] |= _given(llm)
     return parse_settings(values, "the command line")

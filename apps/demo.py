@@ -52,16 +52,12 @@ def run_demo(keep: Path | None, as_json: bool, llm: str | None = None) -> Shown:
         raise UnusableInput(f"There is a store in {keep} already.", "Name a new folder with --keep.")
     with _store(keep) as uri, progress(quiet=as_json):
         if not as_json:
-            out.print(_who_reads(llm))
+            recorded = "Read by a model: its recorded answers are played back (provider replay)."
+            who = recorded if llm is None else f"Read by {llm}."
+            out.print("Nobody reads: words are kept as quotations." if llm == "quotes" else who)
         summary = asyncio.run(learn(uri, model, None if llm else RECORDED_AT))
         yield from _look(uri, summary)
     yield from _next_commands(keep)
-
-
-def _who_reads(llm: str | None) -> str:
-    if llm is None:
-        return "Read by a model: its recorded answers are played back (provider replay)."
-    return "Nobody reads: words are kept as quotations." if llm == "quotes" else f"Read by {llm}."
 
 
 async def learn(uri: str, model: LanguageSettings, now: datetime | None = None) -> dict[str, Any]:

@@ -38,8 +38,6 @@ from .printing import end as finish
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from inference.providers import Reader
-
 OwnerOption = Annotated[
     str | None,
     typer.Option(
@@ -157,15 +155,10 @@ def ingest(
             "`slowwave entity rename Owner NAME` names the person there."
         )
     finish(summary, "extracted", "messages")
-    if paths and is_nothing_read(summary):
-        raise typer.Exit(1)
-
-
-def is_nothing_read(summary: dict[str, Any]) -> bool:
-    """Whether nothing of the input could be read: something was lost, or there is nothing in it."""
     counts = summary["counts"]
     is_lost = any(counts.get(what) for what in LOST) or not summary["issues"]
-    return is_lost and not any(counts.get(what) for what in ("messages read", "sources known already"))
+    if paths and is_lost and not any(counts.get(what) for what in ("messages read", "sources known already")):
+        raise typer.Exit(1)  # nothing of the input could be read, or there is nothing in it
 
 
 def backfill(
@@ -261,7 +254,7 @@ def _columns_and_cells(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> 
 
 def ask_who_reads() -> str:
     """Show who could read, and ask a person; the model, or `quotes` for nobody."""
-    from inference.providers import KEPT, find_readers  # imports Polars
+    from inference.providers import KEPT, QUOTES, choose, find_readers  # imports Polars
 
     readers = find_readers()
     ready = [reader for reader in readers if not reader.missing]
@@ -271,16 +264,10 @@ def ask_who_reads() -> str:
     out.print(f"  0  {KEPT}")
     for reader in readers[len(ready) :]:
         out.print(f"     ({reader.label}: {reader.missing})")
-    return _answered(typer.prompt("Number, or provider/model", default="0"), ready)
-
-
-def _answered(answer: str, ready: list[Reader]) -> str:
-    from inference.providers import QUOTES, choose
-
-    word = answer.strip()
-    if word.isdigit():
-        if int(word) > len(ready):
-            raise UnusableInput(f"There is no number {word}.", f"Give a number up to {len(ready)}, or provider/model.")
-        return ready[int(word) - 1].model if int(word) else QUOTES
-    choose(word)
-    return word
+    word: str = typer.prompt("Number, or provider/model", default="0").strip()
+    if not word.isdigit():
+        choose(word)
+        return word
+    if int(word) > len(ready):
+        raise UnusableInput(f"There is no number {word}.", f"Give a number up to {len(ready)}, or provider/model.")
+    return ready[int(word) - 1].model if int(word) else QUOTES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args
+from typing import Annotated, Any, TypeVar, cast, get_args
 
 import typer
 
@@ -24,21 +24,8 @@ from slowwave.common.timestamps import parse_moment
 from slowwave.integrations.python_api import OpenMemory
 
 from .configuration import Place, parse_settings, with_flags
-from .options import (
-    DryRun,
-    Gate,
-    JsonOption,
-    ModelFlags,
-    NamespaceOption,
-    Now,
-    RunFlags,
-    Shown,
-    StoreOption,
-)
+from .options import DryRun, Gate, JsonOption, ModelFlags, NamespaceOption, Now, RunFlags, Shown, StoreOption
 from .printing import call_line, count_table, end, note_lines, progress, show, table
-
-if TYPE_CHECKING:
-    from slowwave.common.types import Community
 
 W = TypeVar("W", ConsolidateSettings, StewardSettings, DecaySettings, CommunitySettings, SleepSettings, ReembedSettings)
 N = TypeVar("N", bound=str)
@@ -131,9 +118,8 @@ def sleep(
     from flows.nights import NIGHT
     from flows.nights import sleep as flow
 
-    settings, at = nightly_settings(place, model), checked_time(now)
-    phases = chosen(phase, NIGHT)
-    return _maintained(flow, place, as_json, how, settings, ("done", "phases"), phases=phases, now=at)
+    settings, parameters = nightly_settings(place, model), {"now": checked_time(now), "phases": chosen(phase, NIGHT)}
+    return _maintained(flow, place, as_json, how, settings, ("done", "phases"), **parameters)
 
 
 def _maintained(
@@ -235,14 +221,13 @@ def _communities(place: Place, limit: int) -> Shown:
         return
     caption = f"{len(found)} of {total}; the story of one: slowwave why ID"
     columns = ("name", "count", "about", "members", "id")
-    yield table("Communities", columns, list(map(_community_cells, found)), caption)
-
-
-def _community_cells(one: Community) -> tuple[str, int, str, str, str]:
-    named = ", ".join(member.name for member in one.members[:NAMED])
-    more = f" and {one.size - NAMED} more" if one.size > NAMED else ""
-    about = one.summary or (OUTDATED if one.is_outdated else "(not summarised yet)")
-    return one.name, one.size, about, f"{named}{more}", short_id(one.id)
+    rows = []
+    for one in found:
+        named = ", ".join(member.name for member in one.members[:NAMED])
+        more = f" and {one.size - NAMED} more" if one.size > NAMED else ""
+        about = one.summary or (OUTDATED if one.is_outdated else "(not summarised yet)")
+        rows.append((one.name, one.size, about, f"{named}{more}", short_id(one.id)))
+    yield table("Communities", columns, rows, caption)
 
 
 def communities_refresh(

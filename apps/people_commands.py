@@ -23,8 +23,7 @@ from .printing import Aside, check_that_somebody_can_answer, out, table, undo_li
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from slowwave.common.types import DuplicatePair, DuplicateReport, Outcome
-    from slowwave.lifecycle.entity_merges import Merged
+    from slowwave.common.types import DuplicatePair, Outcome
     from slowwave.review.split_plan import SplitPart
     from tasks.entities.names_and_pins import Called, Pinned
     from tasks.people.forgetting import Report
@@ -61,18 +60,14 @@ def duplicates(
     with OpenMemory(place) as memory:
         report = memory.duplicates(entity, threshold, containment, limit=limit)
     yield report
-    if report.pairs:
-        yield from _duplicate_lines(report)
-    else:
+    if not report.pairs:
         yield f"None of the {report.total_observations} observations of {report.entity} look alike."
-
-
-def _duplicate_lines(report: DuplicateReport) -> Iterator[RenderableType]:
+        return
     title = f"{report.entity}: {report.duplicates_found} pairs of {report.total_observations} observations look alike"
     rows = [
-        (n, cell, short_id(side.id), _seen(pair) if side is pair.a else "")
+        (n, side.content, short_id(side.id), _seen(pair) if side is pair.a else "")
         for n, pair in enumerate(report.pairs[:SHOWN], 1)
-        for side, cell in ((pair.a, pair.a.content), (pair.b, pair.b.content))
+        for side in (pair.a, pair.b)
     ]
     more = report.duplicates_found - min(SHOWN, len(report.pairs))
     caption = f"… and {more} more pairs: --json" if more > 0 else ""
@@ -200,9 +195,20 @@ def forget(
         typer.confirm("Erase all of this, for good?", abort=True, err=True)
     report = erase(run, meant)
     yield _as_document(report, dry_run=False)
-    yield from _proof_lines(report, place.namespace)
+    if report.plan.entities:
+        yield f"Entities that went: {', '.join(report.plan.entities[:LISTED])}"
+    yield _row_table(report)
+    texts = sum(report.rows_before.values())
+    yield f"{report.versions} older versions and {report.files_dropped} files are gone."
+    yield f"Texts that named it before: {texts}. Now every text of every version was read, and every file is new."
+    if report.words:
+        yield f"Longer words that have it inside, and stay: {', '.join(report.words[:LISTED])}"
+    yield from (*report.notes, *BEYOND)
     if report.left:
+        yield Aside("It is still named in:")
+        yield from (Aside(f"  {each}") for each in report.left)
         raise typer.Exit(1)
+    yield f"Nothing in the namespace {place.namespace!r} names it any more."
 
 
 def _as_document(report: Report, *, dry_run: bool) -> dict[str, Any]:
@@ -249,23 +255,6 @@ def _row_table(report: Report) -> RenderableType:
     return table("Rows", ("table", "removed", "changed"), rows)
 
 
-def _proof_lines(report: Report, namespace: str) -> Iterator[RenderableType]:
-    if report.plan.entities:
-        yield f"Entities that went: {', '.join(report.plan.entities[:LISTED])}"
-    yield _row_table(report)
-    texts = sum(report.rows_before.values())
-    yield f"{report.versions} older versions and {report.files_dropped} files are gone."
-    yield f"Texts that named it before: {texts}. Now every text of every version was read, and every file is new."
-    if report.words:
-        yield f"Longer words that have it inside, and stay: {', '.join(report.words[:LISTED])}"
-    yield from (*report.notes, *BEYOND)
-    if report.left:
-        yield Aside("It is still named in:")
-        yield from (Aside(f"  {place}") for place in report.left)
-    else:
-        yield f"Nothing in the namespace {namespace!r} names it any more."
-
-
 # Corrections of entities: merge, names, pins, splits.
 
 
@@ -300,12 +289,6 @@ def entity_merge(
     if not merged.is_new:
         yield f"{merged.loser} was merged into {merged.winner} before; nothing changed."
         return
-    yield from _merged_lines(merged, dry_run)
-    if is_done:
-        yield undo_line(run.id)
-
-
-def _merged_lines(merged: Merged, dry_run: bool) -> Iterator[RenderableType]:
     verb, ends = ("would be", "") if dry_run else ("is", " now")
     parts = [f"{merged.loser} {verb} {merged.winner}{ends}: {merged.facts} facts moved"]
     if merged.beliefs:
@@ -316,6 +299,8 @@ def _merged_lines(merged: Merged, dry_run: bool) -> Iterator[RenderableType]:
     if merged.archived:
         rows = [(statement, short_id(fact)) for fact, statement in merged.archived]
         yield table("Archived: facts that related the two", ("fact", "id"), rows)
+    if is_done:
+        yield undo_line(run.id)
 
 
 def entity_alias(

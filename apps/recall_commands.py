@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -15,24 +15,13 @@ from slowwave.common.types import NOTHING_KNOWN
 from slowwave.integrations.python_api import GraphMode, OpenMemory
 
 from .configuration import Place
-from .options import (
-    AlsoOption,
-    AsOf,
-    FactsAtMost,
-    KnownAsOf,
-    MaxCalls,
-    MaxUsd,
-    Now,
-    OnlyOption,
-    Scope,
-    Shown,
-)
+from .options import AlsoOption, AsOf, FactsAtMost, KnownAsOf, MaxCalls, MaxUsd, Now, OnlyOption, Scope, Shown
 from .printing import Aside, Whole, table, three_columns, validity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from slowwave.common.types import Passage, RecalledFact, Recollection, Reply
+    from slowwave.common.types import Passage, RecalledFact
 
 Speakers = Mapping[tuple[str, str], str]
 """Who said it, by conversation and message."""
@@ -80,33 +69,27 @@ def recall(
     if found.is_timed_out:
         yield "The memory did not answer in time. Ask again, or raise `recall_timeout_ms` (docs/settings.md)."
     elif not (found.facts or found.passages):
-        yield f"{NOTHING_KNOWN} {_way_on(known_as_of)}"
+        way_on = "Try other words, or `slowwave entities`."
+        if known_as_of is not None:
+            way_on = "--known-as-of asks what this memory knew then, and it knows what it reads from the time of "
+            way_on += "`ingest` on."
+        yield f"{NOTHING_KNOWN} {way_on}"
     if is_weak(found.match):
         yield f"{UNLIKELY} The nearest:"
-    yield from _lines(found, speakers, checked_time(as_of), full)
+    if found.facts:
+        behind = "behind each its score and id" if full else "--full shows whole texts, scores and ids"
+        took = f"{found.took_ms:.0f} ms; {behind}"
+        yield fact_lines(found.query, found.facts, speakers, took, checked_time(as_of), full=full)
+    if found.passages:
+        best = found.passages[: None if full else SHOWN_PASSAGES]
+        more = len(found.passages) - len(best)
+        yield passage_lines("In messages", best, f"…and {more} more: --full" if more else "", full=full)
     if found.uncertain:
         rows = [
             (belief.statement, f"{belief.probability:.2f}", ", ".join(source.message_id for source in belief.evidence))
             for belief in found.uncertain
         ]
         yield table("Not sure yet", ("perhaps", "probability", "said in"), rows)
-
-
-def _way_on(known_as_of: str | None) -> str:
-    if known_as_of is None:
-        return "Try other words, or `slowwave entities`."
-    return "--known-as-of asks what this memory knew then, and it knows what it reads from the time of `ingest` on."
-
-
-def _lines(found: Recollection, speakers: Speakers, at: datetime | None, full: bool) -> Iterator[RenderableType]:
-    if found.facts:
-        way_on = "behind each its score and id" if full else "--full shows whole texts, scores and ids"
-        took = f"{found.took_ms:.0f} ms; {way_on}"
-        yield fact_lines(found.query, found.facts, speakers, took, at, full=full)
-    if found.passages:
-        best = found.passages[: None if full else SHOWN_PASSAGES]
-        more = len(found.passages) - len(best)
-        yield passage_lines("In messages", best, f"…and {more} more: --full" if more else "", full=full)
 
 
 def context(
@@ -171,14 +154,9 @@ def ask(
         yield passage_lines("" if reply.facts else "It rests on", reply.passages)
     yield from map(Aside, reply.notes)
     if reply.model:
-        yield Aside(f"{reply.model}: {_cost(reply)}")
-
-
-def _cost(reply: Reply) -> str:
-    paid = reply.usage
-    if not paid.calls:
-        return "answered before, nothing was paid"
-    return f"{paid.tokens_in:,} tokens in, {paid.tokens_out:,} out, ${paid.usd:.4f}"
+        paid = reply.usage
+        cost = f"{paid.tokens_in:,} tokens in, {paid.tokens_out:,} out, ${paid.usd:.4f}"
+        yield Aside(f"{reply.model}: {cost if paid.calls else 'answered before, nothing was paid'}")
 
 
 # Facts and passages as lines.

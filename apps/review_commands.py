@@ -73,8 +73,15 @@ def proposal_lines(story: ProposalStory) -> Iterator[RenderableType]:
         yield Text("Who said it", style="bold")
         said = [f"{shown(each.occurred_at)} {each.message_id}: {each.quote}" for each in story.evidence]
         yield from map(_inside, _shortened(said))
-    if one.state == "pending":
-        yield from _way_on(story)
+    if one.state == "pending" and story.stale:
+        from tasks.people.review import what_to_do
+
+        yield Text("It has grown stale, and will be refused:", style="bold red")
+        yield from map(_inside, _shortened(story.stale))
+        yield what_to_do(one)
+    elif one.state == "pending":
+        name = short_id(one.id)
+        yield f"Decide: slowwave review approve {name}, or: slowwave review reject {name}"
 
 
 def _inside(line: str) -> RenderableType:
@@ -85,18 +92,6 @@ def _shortened(lines: Sequence[str], limit: int = RESTS) -> list[str]:
     """The first lines, and how many more there are."""
     hidden = len(lines) - limit
     return [*lines[:limit], *([f"… and {hidden} more: --json"] if hidden > 0 else [])]
-
-
-def _way_on(story: ProposalStory) -> Iterator[RenderableType]:
-    from tasks.people.review import what_to_do
-
-    name = short_id(story.proposal.id)
-    if not story.stale:
-        yield f"Decide: slowwave review approve {name}, or: slowwave review reject {name}"
-        return
-    yield Text("It has grown stale, and will be refused:", style="bold red")
-    yield from map(_inside, _shortened(story.stale))
-    yield what_to_do(story.proposal)
 
 
 def decided_lines(done: Sequence[DecidedProposal], run: str, namespace: str) -> Iterator[RenderableType]:
@@ -142,9 +137,7 @@ def review_list(
 
 
 def review_show(
-    id: Annotated[str, typer.Argument(metavar="ID", help="A proposal, by the id that tables show.")],
-    *,
-    place: Place,
+    id: Annotated[str, typer.Argument(metavar="ID", help="A proposal, by the id that tables show.")], *, place: Place
 ) -> Shown:
     """Show one proposal: its changes, reason, risk and sources, and whether it is stale."""
     from recall.proposals import proposal_named, story_of_proposal

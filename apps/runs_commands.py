@@ -162,12 +162,7 @@ def archived(limit: Limit = SHOWN, *, place: Place) -> Shown:
     yield "Back with: slowwave restore ID"
 
 
-def restore(
-    ids: Ids,
-    dry_run: DryRun = False,
-    *,
-    place: Place,
-) -> Shown:
+def restore(ids: Ids, dry_run: DryRun = False, *, place: Place) -> Shown:
     """Restore archived facts, all or none. Exit code 4 if one is stored again or was replaced."""
     from tasks.entities.retirement import restore as bring_back
 
@@ -193,7 +188,7 @@ def doctor(
 
     --repair first shows the repairs, and asks before it makes them.
     """
-    from storage.doctor import BY_HAND, UNREADABLE, examine, look, mend_head
+    from storage.doctor import BY_HAND, LOST, REPORTED, UNREADABLE, examine, look, mend_head
     from storage.doctor import repair as mend
     from storage.rows import new_run_id
 
@@ -212,18 +207,6 @@ def doctor(
         mended += mend(place.attached(), run, datetime.now(UTC))
     left = examine(place.attached())
     yield {"mended": mended, "findings": left}
-    yield from _examined(mended, left, run, place.namespace)
-    if left:
-        raise typer.Exit(1)
-
-
-def _rows(defects: Iterable[Defect]) -> list[tuple[str, str, str, str]]:
-    return [(each.check, each.table, each.row_id, each.detail) for each in defects]
-
-
-def _examined(mended: Sequence[Defect], left: Sequence[Defect], run: str, namespace: str) -> Iterator[RenderableType]:
-    from storage.doctor import LOST, REPORTED
-
     rows = _rows(f for f in mended if f.check in REPORTED and f.check != LOST)
     if rows:
         yield table("Mended", FOUND, rows)
@@ -239,3 +222,9 @@ def _examined(mended: Sequence[Defect], left: Sequence[Defect], run: str, namesp
         yield f"Healthy{f'; {len(mended)} findings mended' if mended else ''}."
     if mended and not rows:  # the repair of damage cannot be undone
         yield undo_line(run)
+    if left:
+        raise typer.Exit(1)
+
+
+def _rows(defects: Iterable[Defect]) -> list[tuple[str, str, str, str]]:
+    return [(each.check, each.table, each.row_id, each.detail) for each in defects]

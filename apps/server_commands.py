@@ -33,8 +33,7 @@ def up(
     ] = False,
     port: Port = 4200,
     part: Annotated[
-        Literal["server", "worker"] | None,
-        typer.Option("--part", hidden=True, help="Become the server or the worker."),
+        Literal["server", "worker"] | None, typer.Option("--part", hidden=True, help="Become the server or the worker.")
     ] = None,
     *,
     place: Place,

@@ -21,9 +21,7 @@ OWN = "slowwave"
 FromOption = Annotated[
     str,
     typer.Option(
-        "--from",
-        metavar="SYSTEM",
-        help="The system that wrote it: auto, slowwave, mem0, graphiti or mcp-memory.",
+        "--from", metavar="SYSTEM", help="The system that wrote it: auto, slowwave, mem0, graphiti or mcp-memory."
     ),
 ]
 

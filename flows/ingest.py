@@ -32,14 +32,7 @@ from tasks.ingest.admission import admit_messages
 from tasks.ingest.application import apply_patches, has_quotations, quoted_left, replace_quotations
 from tasks.ingest.artifacts import link_artifacts
 from tasks.ingest.extraction import Cursor, count_unfinished, extract_facts
-from tasks.ingest.inbox import (
-    Arrival,
-    Rounds,
-    by_namespace,
-    check_folder,
-    look_into,
-    put_away,
-)
+from tasks.ingest.inbox import Arrival, Rounds, by_namespace, check_folder, look_into, put_away
 from tasks.ingest.reading import find_new_sources, look_at, read_intakes
 from tasks.ingest.sessions import summarise_sessions
 from tasks.nightly.fact_reconciliation import reconcile

@@ -6,7 +6,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
-from inference.language import Language
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import (
     CommunitySettings,
@@ -35,7 +34,7 @@ from tasks.nightly.scoring_and_pruning import (
 from tasks.orchestration.phases import asking, attempt, conclude, finish, gated, tend_all
 from tasks.orchestration.tallies import Tally, publish_summary
 from tasks.runtime.engine import flow
-from tasks.runtime.runs import Run, existing_run, recorded
+from tasks.runtime.runs import existing_run, recorded
 from tasks.runtime.writing import under_approval
 
 # Consolidate: facts that say the same become one, versions of documents are linked.
@@ -125,48 +124,30 @@ async def steward(
         record = recorded(run, tally, parameters, dry_run=dry_run, last=partial(refreshed_aspects, is_nightly=True))
         with record as run:
             async with asking(run, tally, settings.llm, "consolidate") as language:
-                await _sweep(run, settings, phases, language, tally, require_approval)
+                pruning = under_approval(run, "prune", settings.approval, require=require_approval, risks=False)
+                merging = under_approval(run, "merge", settings.approval, require=require_approval)
+                if not dry_run:
+                    tally.took(count_usage(run))
+                    if "score" in phases:
+                        tally.took(score(run, settings))  # nothing else without it
+                learns = is_learning(run, settings)
+                tally.remarks += [LEARNING] if learns else []
+                if "prune" in phases and not learns:
+                    tally.took(await attempt(tally, "prune", partial(prune, pruning, settings, dry_run=dry_run)))
+                if "merge" in phases and not learns:
+                    merge = partial(merge_duplicates, merging, settings, language, dry_run=dry_run)
+                    tally.took(await attempt(tally, "merge", merge))
+                if "score" in phases and not dry_run:
+                    changed = await attempt(tally, "entities", partial(weigh_entities, run, settings.use))
+                    tally.counts[RunCount.ENTITIES_WEIGHED] += changed or 0
             finish(run, tally)
     return await conclude(run, tally)
-
-
-async def _sweep(
-    run: Run,
-    settings: StewardSettings,
-    phases: tuple[Sweep, ...],
-    language: Language,
-    tally: Tally,
-    require: bool,
-) -> None:
-    """Scores first, and nothing without them; then what fades and what repeats, neither in the way of the other."""
-    dry_run = tally.dry_run
-    pruning = under_approval(run, "prune", settings.approval, require=require, risks=False)
-    merging = under_approval(run, "merge", settings.approval, require=require)
-    if not dry_run:
-        tally.took(count_usage(run))
-        if "score" in phases:
-            tally.took(score(run, settings))
-    learns = is_learning(run, settings)
-    tally.remarks += [LEARNING] if learns else []
-    if "prune" in phases and not learns:
-        tally.took(await attempt(tally, "prune", lambda: prune(pruning, settings, dry_run=dry_run)))
-    if "merge" in phases and not learns:
-        tally.took(
-            await attempt(tally, "merge", lambda: merge_duplicates(merging, settings, language, dry_run=dry_run))
-        )
-    if "score" in phases and not dry_run:
-        changed = await attempt(tally, "entities", lambda: weigh_entities(run, settings.use))
-        tally.counts[RunCount.ENTITIES_WEIGHED] += changed or 0
 
 
 # Decay: what has been out of use long enough moves out of the way.
 
 
-EVICTIONS = {
-    "facts": archive_facts,
-    "orphans": archive_orphans,
-    "beliefs": cap_beliefs,
-}
+EVICTIONS = {"facts": archive_facts, "orphans": archive_orphans, "beliefs": cap_beliefs}
 
 
 @flow("decay", takes_turns=True)
@@ -189,15 +170,12 @@ async def decay(
     tally = Tally(run.id, dry_run=dry_run, idle="Nothing to do: nothing has been out of use for so long.")
     async with gated(run, tally, settings.gate, dry_run=dry_run) as freeze:
         parameters = {"settings": settings.model_dump()}
-        record = recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects)
-        with record as run:
+        with recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects) as run:
             moving = under_approval(run, "decay", settings.approval, require=require_approval, risks=False)
-            gone = await attempt(tally, "cap", partial(cap_entities, moving, settings, dry_run=dry_run))
-            tally.took(gone)
+            tally.took(await attempt(tally, "cap", partial(cap_entities, moving, settings, dry_run=dry_run)))
             freeze()  # what lies beyond the cap was to go: it is no loss
             for what, evict in EVICTIONS.items():
-                gone = await attempt(tally, what, partial(evict, moving, settings, dry_run=dry_run))
-                tally.took(gone)
+                tally.took(await attempt(tally, what, partial(evict, moving, settings, dry_run=dry_run)))
             if not dry_run:
                 tally.took(count_usage(run))
                 faded = await attempt(tally, "links", partial(fade_links, run, settings))
@@ -227,8 +205,7 @@ async def communities(
         settings: How they are found, who summarises them, and how much may be spent.
     """
     run = existing_run("communities", store, namespace, now, settings.retention)
-    idle = "Nothing new: every community is as it was."
-    tally = Tally(run.id, dry_run=dry_run, idle=idle)
+    tally = Tally(run.id, dry_run=dry_run, idle="Nothing new: every community is as it was.")
     async with gated(run, tally, settings.gate, dry_run=dry_run) as freeze:
         freeze()
         with recorded(run, tally, {"settings": settings.model_dump()}, dry_run=dry_run) as run:

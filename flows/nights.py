@@ -78,8 +78,7 @@ async def sleep(
         with phases_of(run):
             for phase in (phase for phase in phases if not (dry_run and phase == "upkeep")):
                 try:
-                    afforded = settings.after(tally.usage)
-                    work = _work(run, phase, afforded, require_approval, dry_run)
+                    work = _work(run, phase, settings.after(tally.usage), require_approval, dry_run)
                     tally.phase(phase, await attempt(tally, phase, work))
                 except RecallFell as fell:
                     tally.fell(phase, fell)
@@ -206,31 +205,22 @@ async def backfill(
         await show_table(estimated["windows"], "backfill-windows", "Window by window")
         return estimated
     tally = BackfillTally(run.id, namespace=run.namespace)
-    await _fill(run, request, tally)
-    summary = tally.summary()
-    await show_table(summary["windows"], "backfill-windows", "Window by window")
-    return summary
-
-
-async def _fill(run: Run, request: BackfillRequest, tally: BackfillTally) -> None:
-    """One namespace: store, extract window by window, sleep; all of them parts of one run."""
     with recorded(run, tally, request.parameters(), last=refreshed_aspects), phases_of(run):
         if request.paths:
             storing = request.storing_settings()
-            paths, place = list(request.paths), (run.namespace, run.store)
-            tally.child("store", await ingest(paths, *place, settings=storing, embedder=run.embedder, now=run.now))
-        windows = windows_left(run, request)
-        if await fill_windows(run, request, windows, tally, ingest):
-            await _night_after(run, request, tally)
+            place = (run.namespace, run.store)
+            tally.child(
+                "store", await ingest(list(paths), *place, settings=storing, embedder=run.embedder, now=run.now)
+            )
+        if await fill_windows(run, request, windows_left(run, request), tally, ingest):
+            nothing = settings.sleep.ingest.model_copy(update={"extract": ExtractSettings(enabled=False)})
+            night = settings.sleep.within(settings.less(tally.usage)).model_copy(update={"ingest": nothing})
+            try:
+                async with turn_of(run.store, run.namespace):
+                    tally.child("sleep", await sleep(run.namespace, run.store, settings=night, now=run.now))
+            except RecallFell as fell:
+                tally.fell(fell)
     await publish_summary(run, tally)
-
-
-async def _night_after(run: Run, request: BackfillRequest, tally: BackfillTally) -> None:
-    night = request.settings.sleep
-    nothing = night.ingest.model_copy(update={"extract": ExtractSettings(enabled=False)})
-    settings = night.within(request.settings.less(tally.usage)).model_copy(update={"ingest": nothing})
-    try:
-        async with turn_of(run.store, run.namespace):
-            tally.child("sleep", await sleep(run.namespace, run.store, settings=settings, now=run.now))
-    except RecallFell as fell:
-        tally.fell(fell)
+    summary = tally.summary()
+    await show_table(summary["windows"], "backfill-windows", "Window by window")
+    return summary

@@ -99,19 +99,6 @@ class Round:
         self.again += [self.waiting.pop(key) for key in keys if key in self.waiting]
 
 
-def _nobody(batch: SubmittedBatch, known: Mapping[str, LedgerEntry]) -> dict[str, PendingPrompt]:
-    """The prompts of a batch as far as they are known without their text."""
-    return {
-        key: PendingPrompt(
-            LedgerEntry(key, batch.provider, batch.model, batch.role, name, text, batch.schema_hash),
-            Prompt(name, str, str),
-            (),
-            known.get(key),
-        )
-        for key, name, text in zip(batch.keys, batch.prompt_names, batch.prompt_hashes, strict=True)
-    }
-
-
 class BatchedPrompts(Generic[T]):
     """Prompts to one model through its batches. `now` is the time of day, the rate limit counts seconds.
 
@@ -208,7 +195,13 @@ class BatchedPrompts(Generic[T]):
                 return
             left = deadline - self._rate_limit.clock()
             if left <= 0.0:
-                self._give_up(this_round, missed)
+                for each in this_round.waiting.values():
+                    self._request_batch.skip(each)
+                listed = ", ".join(batch.batch_id or "one that may not have arrived" for batch in missed)
+                self._request_batch.budget.stop(
+                    f"{sum(len(batch.keys) for batch in missed)} prompts are still in a batch after "
+                    f"{LONGEST_WAIT_S / 3600:g} hours: {listed}. The next run goes on with them."
+                )
                 return
             await self._rate_limit.pause(min(left, this_round.pause_s))
 
@@ -237,7 +230,15 @@ class BatchedPrompts(Generic[T]):
         known = await self._call(self._ledger.lookup, batch.keys)
         written = {key for key, entry in known.items() if entry.is_final}
         this_round.ask_again(written)
-        nobody = _nobody(batch, known)
+        nobody = {  # the prompts as far as they are known without their text
+            key: PendingPrompt(
+                LedgerEntry(key, batch.provider, batch.model, batch.role, name, text, batch.schema_hash),
+                Prompt(name, str, str),
+                (),
+                known.get(key),
+            )
+            for key, name, text in zip(batch.keys, batch.prompt_names, batch.prompt_hashes, strict=True)
+        }
         ours = [this_round.waiting.pop(key, nobody[key]) for key in batch.keys if key not in written]
         await asyncio.gather(*(self._take_in_one(this_round, each, results.get(each.key)) for each in ours))
 
@@ -279,15 +280,6 @@ class BatchedPrompts(Generic[T]):
         else:
             this_round.stopped_by = this_round.stopped_by or fatal_error(self._request_batch.client.choice, failure)
         return []
-
-    def _give_up(self, this_round: Round, missed: Sequence[SubmittedBatch]) -> None:
-        for each in this_round.waiting.values():
-            self._request_batch.skip(each)
-        listed = ", ".join(each.batch_id or "one that may not have arrived" for each in missed)
-        self._request_batch.budget.stop(
-            f"{sum(len(each.keys) for each in missed)} prompts are still in a batch after "
-            f"{LONGEST_WAIT_S / 3600:g} hours: {listed}. The next run goes on with them."
-        )
 
     # Handing over.
 

@@ -41,11 +41,6 @@ class Caps:
     usd: float | None = None
     suffix: str = ""
 
-    @property
-    def is_set(self) -> bool:
-        """Whether there is any."""
-        return not (self.calls is None and self.tokens is None and self.usd is None)
-
     def exceeded(self, total: Usage) -> list[str]:
         """The settings that so much would break."""
         return [f"max_{unit}{self.suffix}" for used, limit, unit, _ in self._each(total) if used > limit]
@@ -110,10 +105,9 @@ class Budget:
     async def reserve_many(self, estimates: Sequence[Usage]) -> tuple[Reservation | None, int]:
         """Reserve the expected cost of the first of these calls, as many as fit; and their number."""
         while not self.is_reached:
-            if self.others is not None and self.day.is_set:
+            if self.others is not None and {self.day.calls, self.day.tokens, self.day.usd} != {None}:
                 day = self.today()
-                spent = await self.others(day)
-                self._day, self._spent_by_others = day, spent
+                self._day, self._spent_by_others = day, await self.others(day)
             reservation, count = self._fitting(estimates)
             if count:
                 self._in_flight.append(reservation)
@@ -239,7 +233,7 @@ class RateLimit:
         self.clock = clock
         self._slots = asyncio.Semaphore(concurrency)
         self._interval = 60.0 / calls_per_minute if calls_per_minute else 0.0
-        self._sleep = sleep
+        self.pause = sleep
         self._chance = random.Random(seed)
         self._next_start = 0.0
         self._resume_at = 0.0
@@ -260,16 +254,12 @@ class RateLimit:
         begin = max(now, self._next_start)
         self._next_start = begin + self._interval
         if begin > now:
-            await self._sleep(begin - now)
-
-    async def pause(self, seconds: float) -> None:
-        """Let so much time pass."""
-        await self._sleep(seconds)
+            await self.pause(begin - now)
 
     async def resumed(self) -> None:
         """Wait until the server no longer asks for a pause."""
         while self._resume_at > self.clock():
-            await self._sleep(self._resume_at - self.clock())
+            await self.pause(self._resume_at - self.clock())
 
     async def recover(self, wait_s: float, failures: int) -> None:
         """Let no call start for the seconds that the server demands; if it names none, wait longer after each failure.
@@ -280,4 +270,4 @@ class RateLimit:
             self._resume_at = max(self._resume_at, self.clock() + wait_s)
             return
         longest = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** (failures - 1))
-        await self._sleep(longest * self._chance.uniform(0.5, 1.0))
+        await self.pause(longest * self._chance.uniform(0.5, 1.0))

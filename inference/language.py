@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Self
 
 from pydantic import ValidationError
@@ -109,8 +109,20 @@ class Language:
         self._free: dict[Choice, Free] = {c: _free(c) for c in self._choices.values() if c.provider in FREE}
         self._processes = asyncio.Semaphore(AGENT_PROCESSES)
         self._paid = {c: self._client(c) for c in self._choices.values() if c.provider not in FREE}
-        self._check_prices()
-        self._check_mode()
+        dollars = {"max_usd": settings.max_usd, "max_usd_per_day": settings.max_usd_per_day}
+        limits = [f"{name} = {limit}" for name, limit in dollars.items() if limit is not None]
+        if limits and self.unpriced:
+            raise UnusableInput(
+                f"No price is known for {', '.join(self.unpriced)}, so {' and '.join(limits)} (dollars) could not be "
+                "kept.",
+                "Limit calls or tokens instead.",
+            )
+        others = sorted({str(choice) for choice in self._paid if choice.provider != BATCHING})
+        if settings.mode == "batch" and others:
+            raise UnusableInput(
+                f"There are no Message Batches for {', '.join(others)}.",
+                'Set mode = "live", or name a model of Anthropic: anthropic/….',
+            )
 
     def is_keyless(self, role: Role) -> bool:
         """Whether rules answer in this role: no text is rendered and nothing is paid."""
@@ -175,9 +187,7 @@ class Language:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def _ask_paid(self, request_batch: RequestBatch[T], rest: dict[str, PendingPrompt]) -> None:
@@ -210,24 +220,6 @@ class Language:
         self._has_batches = self.settings.mode == "batch" or bool(under_way)
         wanted = (choice.provider, choice.model, request_batch.schema_hash)
         return [each for each in under_way if (each.provider, each.model, each.schema_hash) == wanted]
-
-    def _check_prices(self) -> None:
-        dollars = {"max_usd": self.settings.max_usd, "max_usd_per_day": self.settings.max_usd_per_day}
-        limits = [f"{name} = {limit}" for name, limit in dollars.items() if limit is not None]
-        if limits and self.unpriced:
-            raise UnusableInput(
-                f"No price is known for {', '.join(self.unpriced)}, so {' and '.join(limits)} (dollars) could not be "
-                "kept.",
-                "Limit calls or tokens instead.",
-            )
-
-    def _check_mode(self) -> None:
-        others = sorted({str(choice) for choice in self._paid if choice.provider != BATCHING})
-        if self.settings.mode == "batch" and others:
-            raise UnusableInput(
-                f"There are no Message Batches for {', '.join(others)}.",
-                'Set mode = "live", or name a model of Anthropic: anthropic/….',
-            )
 
 
 def _free(choice: Choice) -> Free:

@@ -68,7 +68,13 @@ def choose(name: str) -> Choice:
             raise agent.missing()
         return Choice(provider, model)
     if provider not in {"replay", "anthropic"}:
-        _check_known(provider)
+        try:
+            from instructor.auto_client import supported_providers
+        except ImportError:
+            raise MissingDependency("Language models need the package instructor.", "pip install instructor") from None
+        if provider not in supported_providers:
+            known = {*supported_providers, *AGENTS, "auto", "quotes", "replay"}
+            raise UnknownName("language model provider", provider, known)
     if not model:
         raise UnusableInput(f"The language model {name!r} names no model.", "Write provider/model, or quotes, or auto.")
     variable = KEYS.get(provider)
@@ -81,7 +87,13 @@ def open_client(choice: Choice, settings: LanguageSettings) -> Any:
     """An instructor client whose own retries are off; `MissingDependency` or `MissingKey` where it cannot be made."""
     logging.getLogger("instructor").setLevel(logging.CRITICAL)  # failures are reported here, once and without secrets
     try:
-        client = _anthropic(choice, settings) if choice.provider == "anthropic" else _by_instructor(choice)
+        if choice.provider == "anthropic":
+            client = _anthropic(choice, settings)
+        else:
+            import instructor
+
+            place: dict[str, Any] = {"base_url": ollama_url()} if choice.provider == "ollama" else {}
+            client = instructor.from_provider(str(choice), async_client=True, **place)
     except SlowwaveError:
         raise
     except Exception as error:
@@ -91,17 +103,6 @@ def open_client(choice: Choice, settings: LanguageSettings) -> Any:
         if hasattr(sdk, name):
             setattr(sdk, name, value)
     return client
-
-
-def _check_known(provider: str) -> None:
-    try:
-        from instructor.auto_client import supported_providers
-    except ImportError:
-        raise MissingDependency("Language models need the package instructor.", "pip install instructor") from None
-    if provider not in supported_providers:
-        raise UnknownName(
-            "language model provider", provider, {*supported_providers, *AGENTS, "auto", "quotes", "replay"}
-        )
 
 
 def _anthropic(choice: Choice, settings: LanguageSettings) -> Any:
@@ -120,13 +121,6 @@ def _trusted() -> ssl.SSLContext:
     import httpx2
 
     return httpx2.create_ssl_context()
-
-
-def _by_instructor(choice: Choice) -> Any:
-    import instructor
-
-    place: dict[str, Any] = {"base_url": ollama_url()} if choice.provider == "ollama" else {}
-    return instructor.from_provider(str(choice), async_client=True, **place)
 
 
 def ollama_url() -> str:
@@ -164,15 +158,9 @@ class Reader:
 
 def find_readers() -> list[Reader]:
     """All readers of this machine, those that are ready first. No model is called, and no key is looked at."""
-    found = [*_agents(), *_local(), *_keys()]
-    return sorted(found, key=lambda reader: bool(reader.missing))
-
-
-def _agents() -> Iterator[Reader]:
-    for agent in AGENTS.values():
-        if shutil.which(agent.program):
-            cost = "counts against the limits of your subscription; some fifty messages a call"
-            yield Reader(agent.provider, agent.label, cost)
+    cost = "counts against the limits of your subscription; some fifty messages a call"
+    agents = [Reader(each.provider, each.label, cost) for each in AGENTS.values() if shutil.which(each.program)]
+    return sorted([*agents, *_local(), *_keys()], key=lambda reader: bool(reader.missing))
 
 
 def _local() -> Iterator[Reader]:

@@ -246,10 +246,7 @@ class ModelClient:
             await self._rate_limit.start()
 
         return AsyncRetrying(
-            stop=stop_after_attempt(most),
-            retry=retry_if_exception(exchange.may_repair),
-            sleep=between,
-            reraise=True,
+            stop=stop_after_attempt(most), retry=retry_if_exception(exchange.may_repair), sleep=between, reraise=True
         )
 
 
@@ -302,9 +299,6 @@ class AgentClient(ModelClient):
         if shutil.which(self._agent.program) is None:
             raise self._agent.missing()
         return self._agent
-
-    async def close(self) -> None:
-        """Nothing is kept open."""
 
     async def _send(
         self, prompt: Prompt, response_model: type[BaseModel], exchange: Exchange, repairs: int

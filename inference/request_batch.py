@@ -230,16 +230,24 @@ class RequestBatch(Generic[T]):
 
     async def keep(self, pending: PendingPrompt, outcome: CallOutcome) -> None:
         """Record the outcome of a call, then answer; raises errors that every other prompt would meet, too."""
-        entry = filled(pending.blank, outcome)
-        if outcome.usage.calls or not (outcome.is_transient or outcome.fatal):
+        value, usage = cast("T | None", outcome.value), outcome.usage
+        entry = replace(
+            pending.blank,
+            response=as_json(value.model_dump(mode="json")) if value is not None else "",
+            error=outcome.error,
+            tokens_in=usage.tokens_in,
+            tokens_out=usage.tokens_out,
+            usd=usage.usd,
+            latency_s=usage.seconds,
+            attempts=outcome.attempts,
+            calls=usage.calls,
+        )
+        if usage.calls or not (outcome.is_transient or outcome.fatal):
             await self.books.record(entry.after(pending.earlier))
         note_call(entry)
         if outcome.fatal is not None:
             raise outcome.fatal
-        value = cast("T | None", outcome.value)
-        self._finish(
-            pending, ModelAnswer(value, outcome.error or None, outcome.usage, is_transient=outcome.is_transient)
-        )
+        self._finish(pending, ModelAnswer(value, outcome.error or None, usage, is_transient=outcome.is_transient))
 
     def skip(self, pending: PendingPrompt) -> None:
         """Leave the prompt to a later run."""
@@ -262,22 +270,6 @@ class RequestBatch(Generic[T]):
         repeated = answer if answer.skipped else replace(answer, usage=Usage(cached=1), cached=True)
         for index in pending.indexes:
             self.on_answer(index, answer if index == pending.indexes[0] else repeated)
-
-
-def filled(blank: LedgerEntry, outcome: CallOutcome) -> LedgerEntry:
-    """The entry with the outcome of the call."""
-    usage, value = outcome.usage, outcome.value
-    return replace(
-        blank,
-        response=as_json(value.model_dump(mode="json")) if value is not None else "",
-        error=outcome.error,
-        tokens_in=usage.tokens_in,
-        tokens_out=usage.tokens_out,
-        usd=usage.usd,
-        latency_s=usage.seconds,
-        attempts=outcome.attempts,
-        calls=usage.calls,
-    )
 
 
 def _replayed(entry: LedgerEntry, model: type[T]) -> ModelAnswer[T] | None:

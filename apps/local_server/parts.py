@@ -144,34 +144,28 @@ def start_all(setup: Setup) -> bool:
     setup.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (setup.folder / "starting.lock").open("a", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # another `slowwave up` on this port waits, and then finds it up
-        return _start_missing(setup)
-
-
-def _start_missing(setup: Setup) -> bool:
-    """Start the parts that are not up and wait until they are ready; whether there were any."""
-    up = {part: found for part in PARTS if (found := running(setup, part))}
-    for found in up.values():
-        if found["options"] != setup.options:
-            raise Refused(
-                f"It is up with other options: {shlex.join(found['options'])}.",
-                f"Stop it first: slowwave down --port {setup.port}",
-            )
-    if "server" not in up:
-        check_free(setup)
-    started: dict[Part, subprocess.Popen[bytes]] = {}
-    try:
-        for part, is_ready in zip(PARTS, (is_healthy, has_worker), strict=True):
-            if part not in up:
-                with log_file(setup, part).open("wb") as log:
-                    started[part] = subprocess.Popen(
-                        setup.command(part), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-                    )
-            _wait(setup, part, started.get(part), is_ready)
-    except BaseException:  # Ctrl-C, too; a part of somebody else stays
-        for process in reversed(started.values()):
-            _end(process)
-        raise
-    return bool(started)
+        up = {part: found for part in PARTS if (found := running(setup, part))}
+        for found in up.values():
+            if found["options"] != setup.options:
+                raise Refused(
+                    f"It is up with other options: {shlex.join(found['options'])}.",
+                    f"Stop it first: slowwave down --port {setup.port}",
+                )
+        if "server" not in up:
+            check_free(setup)
+        started: dict[Part, subprocess.Popen[bytes]] = {}
+        how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "start_new_session": True}
+        try:
+            for part, is_ready in zip(PARTS, (is_healthy, has_worker), strict=True):
+                if part not in up:
+                    with log_file(setup, part).open("wb") as log:
+                        started[part] = subprocess.Popen(setup.command(part), stdout=log, stderr=log, **how)
+                _wait(setup, part, started.get(part), is_ready)
+        except BaseException:  # Ctrl-C, too; a part of somebody else stays
+            for process in reversed(started.values()):
+                _end(process)
+            raise
+        return bool(started)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -154,25 +154,23 @@ def deployments_of(setup: Setup, place: Place) -> dict[str, Any]:
             each["parameters"]["settings"] = changed
         if name in ("ingest", "inbox", "reembed"):
             each["parameters"]["embedder"] = place.settings.embedder
-    found["deployments"] += [_watch(by_name["inbox"], folder, number) for number, folder in enumerate(setup.watched, 1)]
+    for number, folder in enumerate(setup.watched, 1):
+        # of another program: nothing in it is moved, and its folders are no namespaces
+        how = {"folder": folder, "afterwards": "stay", "by_folder": False}
+        watch = {
+            "name": watch_name(number),
+            "description": _ABOUT_WATCH.format(folder=folder),
+            "schedules": [{"slug": "hourly", "cron": HOURLY, "timezone": "UTC", "active": True}],
+            "concurrency_limit": {"limit": 1, "collision_strategy": "ENQUEUE"},
+            "parameters": {**by_name["inbox"]["parameters"], **how},
+        }
+        found["deployments"].append(by_name["inbox"] | watch)
     return found
 
 
 def watch_name(number: int) -> str:
     """The deployment that reads the watched folder of this number, from 1."""
     return WATCH if number == 1 else f"{WATCH}-{number}"
-
-
-def _watch(inbox: Mapping[str, Any], folder: str, number: int) -> dict[str, Any]:
-    """The inbox for a folder of another program: nothing in it is moved, and its folders are no namespaces."""
-    return {
-        **inbox,
-        "name": watch_name(number),
-        "description": _ABOUT_WATCH.format(folder=folder),
-        "schedules": [{"slug": "hourly", "cron": HOURLY, "timezone": "UTC", "active": True}],
-        "concurrency_limit": {"limit": 1, "collision_strategy": "ENQUEUE"},
-        "parameters": {**inbox["parameters"], "folder": folder, "afterwards": "stay", "by_folder": False},
-    }
 
 
 def _placed(value: Any, store: str, inbox: str) -> Any:

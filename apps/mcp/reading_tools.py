@@ -20,7 +20,7 @@ from .tools import Agent, Document, memory_of, tool, worded
 
 if TYPE_CHECKING:
     from slowwave.common.lexicon.labels import Locale
-    from slowwave.common.types import Entity, RecalledFact, Recollection, Version
+    from slowwave.common.types import Entity, RecalledFact, Version
 
 Text = Annotated[str, Field(min_length=1, max_length=4000)]
 Query = Annotated[Text, Field(description="A question or a few words, in any language.")]
@@ -39,9 +39,7 @@ KnownAsOf = Annotated[Time | None, Field(description="What was believed at this 
 
 @tool("Search entities", "reads")
 def search_semantic(
-    ctx: Agent,
-    query: Query,
-    limit: Annotated[int, Field(ge=1, le=100, description="Entities at most.")] = 10,
+    ctx: Agent, query: Query, limit: Annotated[int, Field(ge=1, le=100, description="Entities at most.")] = 10
 ) -> Document:
     """Find the entities that a query means, by meaning and words; what is read often and lately comes first.
 
@@ -128,8 +126,11 @@ def recall(
     )  # fmt: skip
     locale = memory.place.locale
     block = block_of(found, budget, over_time=over_time)
+    empty = "Nothing fits the budget." if found.facts or found.passages else NOTHING_KNOWN
+    if found.is_timed_out:
+        empty = "The memory did not answer in time, so this does not mean that nothing is known. Ask again."
     return _answer(
-        block.text or _why_empty(found),
+        block.text or empty,
         {
             "query": found.query,
             "context": block.text,
@@ -147,12 +148,6 @@ def _answer(text: str, document: Document) -> CallToolResult:
     """A result that is read as text, and has the same as a document."""
     plain = json.loads(json_text(document))
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=plain)
-
-
-def _why_empty(found: Recollection) -> str:
-    if found.is_timed_out:
-        return "The memory did not answer in time, so this does not mean that nothing is known. Ask again."
-    return "Nothing fits the budget." if found.facts or found.passages else NOTHING_KNOWN
 
 
 @tool("Ask", "pays")
@@ -198,12 +193,7 @@ def history(
 
 
 @tool("Facts at a time", "reads")
-def as_of(
-    ctx: Agent,
-    entity_name: EntityName,
-    time: Time,
-    known_as_of: KnownAsOf = None,
-) -> Document:
+def as_of(ctx: Agent, entity_name: EntityName, time: Time, known_as_of: KnownAsOf = None) -> Document:
     """What was true of an entity at a time, as far as it is known today, or was known at `known_as_of`."""
     memory = memory_of(ctx)
     entity, facts = memory.facts_of(entity_name, as_of=time, known_as_of=known_as_of)
@@ -211,10 +201,7 @@ def as_of(
 
 
 def _about(entity: Entity, facts: Sequence[RecalledFact | Version], locale: Locale) -> Document:
-    return {
-        "entity": worded(asdict(entity), locale),
-        "facts": worded([fact.as_json() for fact in facts], locale),
-    }
+    return {"entity": worded(asdict(entity), locale), "facts": worded([fact.as_json() for fact in facts], locale)}
 
 
 @tool("Why", "reads")
@@ -240,8 +227,7 @@ def why(
 
 @tool("Communities", "reads")
 def communities(
-    ctx: Agent,
-    limit: Annotated[int, Field(ge=1, le=200, description="Communities at most, the largest.")] = 20,
+    ctx: Agent, limit: Annotated[int, Field(ge=1, le=200, description="Communities at most, the largest.")] = 20
 ) -> Document:
     """What belongs together in memory: groups of entities, what each is about, and who is in it."""
     memory = memory_of(ctx)

@@ -19,7 +19,6 @@ from .reading_tools import EntityName, Text
 from .tools import Agent, Document, memory_of, tool, worded
 
 if TYPE_CHECKING:
-    from slowwave.common.types import Added
     from slowwave.review.split_plan import SplitPart
 
 Observations = Annotated[list[Text], Field(min_length=1, max_length=200)]
@@ -49,10 +48,6 @@ def add_observations(
         if entity_type is not None or "--create" not in error.remedy:
             raise
         raise UnusableInput(error.message, "Give entity_type to make it; search_semantic finds names.") from error
-    return _added(added)
-
-
-def _added(added: Added) -> Document:
     results = [
         {**asdict(each), "outcome": "flagged" if each.similarity_flag else each.outcome} for each in added.outcomes
     ]

@@ -177,12 +177,7 @@ def hand_over(event: dict, python: str) -> None:
         start(python, "read")
 
 
-EVENTS = {
-    "SessionStart": session_start,
-    "UserPromptSubmit": prompt,
-    "PreCompact": hand_over,
-    "SessionEnd": hand_over,
-}
+EVENTS = {"SessionStart": session_start, "UserPromptSubmit": prompt, "PreCompact": hand_over, "SessionEnd": hand_over}
 
 
 def _add(event: dict, text: str) -> None:
