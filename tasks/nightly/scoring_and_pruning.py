@@ -273,7 +273,7 @@ def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Task
     snapshot = store.snapshot()
     pinned = _pinned(snapshot)
     facts = snapshot.frame("facts", f"{live_sql(run.now)} AND {not_kept_sql()}", [*_JUDGED, *(ENDS if pinned else ())])
-    plan = _prune_plan(snapshot, facts, pinned, settings, run)
+    plan = _prune_plan(snapshot, store, facts, pinned, settings, run)
     if dry_run or plan.ids.is_empty():
         return _pruned(snapshot, plan, settings, len(plan.ids), LISTED if dry_run else SHOWN)
     done: list[str] = []
@@ -281,7 +281,7 @@ def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Task
         with store.commit(run.id, "steward.prune", run.now) as tx:
             chosen = plan.ids[start : start + settings.batch_size]
             facts = tx.by_ids("facts", chosen, where=live_sql(run.now), with_vector=True)
-            part = _prune_plan(tx, facts, _pinned(tx), settings, run)
+            part = _prune_plan(tx, store, facts, _pinned(tx), settings, run)
             if len(part.ids):
                 rows = facts.filter(pl.col("id").is_in(part.ids.implode())).sort("id")
                 write_retirement(tx, retirement_of(tx, rows, PRUNED, run.now, part.measures))
@@ -298,11 +298,10 @@ def _pinned(reading: Reading) -> frozenset[str]:
 
 
 def _prune_plan(
-    reading: Reading, facts: pl.DataFrame, pinned: frozenset[str], settings: StewardSettings, run: Run
+    reading: Reading, store: Store, facts: pl.DataFrame, pinned: frozenset[str], settings: StewardSettings, run: Run
 ) -> PrunePlan:
     """By what keeps facts from fading: their use, when they were put back, and which entities are pinned."""
-    use = use_so_far(reading, store_of(run))
-    return plan_prune(_with_put_back(reading, facts), use, settings, run.now, pinned=pinned)
+    return plan_prune(_with_put_back(reading, facts), use_so_far(reading, store), settings, run.now, pinned=pinned)
 
 
 def _pruned(reading: Reading, plan: PrunePlan, settings: StewardSettings, gone: int, most: int) -> TaskResult:
