@@ -72,7 +72,14 @@ def count_usage(run: Run) -> TaskResult:
     def write(tx: Transaction, unread: _Unread) -> None:
         stored = tx.by_ids_or_all("fact_usage", unread.recalls["fact_id"])
         tx.upsert("fact_usage", fold_recalls(stored, unread.recalls))
-        _count_entities(tx, unread.reads)
+        ours = (("entity_usage", "id"), ("entity_days", "entity_id"))
+        usage, days = (tx.by_ids_or_all(name, unread.reads["entity_id"], key=key) for name, key in ours)
+        by_entity, by_day = fold_reads(usage, days, unread.reads)
+        met = company(unread.reads)
+        pairs = tx.by_ids_or_all("co_occurrences", met["id"])
+        tx.upsert("entity_usage", by_entity)
+        tx.upsert("entity_days", by_day)
+        tx.upsert("co_occurrences", added_up(pairs, met, frames.CO_OCCURRENCES))
         tx.upsert("log_marks", unread.marks)
 
     unread = decide_and_write(run, "usage.count", partial(_unread, store_of(run)), write)
@@ -132,19 +139,6 @@ def _unread(store: Store, reading: Reading) -> _Unread:
         store.log_since(name, marks.get(name, 0), columns) for name, columns in _COLUMNS.items()
     )
     return _Unread(recalls, reads, pl.DataFrame({"id": [RECALLS, READS], "version": [recalled, read]}))
-
-
-def _count_entities(tx: Transaction, reads: pl.DataFrame) -> None:
-    usage, days = (
-        tx.by_ids_or_all(name, reads["entity_id"], key=key)
-        for name, key in (("entity_usage", "id"), ("entity_days", "entity_id"))
-    )
-    by_entity, by_day = fold_reads(usage, days, reads)
-    met = company(reads)
-    pairs = tx.by_ids_or_all("co_occurrences", met["id"])
-    tx.upsert("entity_usage", by_entity)
-    tx.upsert("entity_days", by_day)
-    tx.upsert("co_occurrences", added_up(pairs, met, frames.CO_OCCURRENCES))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

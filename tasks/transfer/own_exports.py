@@ -50,14 +50,9 @@ def import_own(run: Run, folder: Path, *, trust: bool = False, dry_run: bool = F
             "Nothing was imported: an export of slowwave comes in row for row, past every filter.",
             "Where you know who wrote it, say --trust.",
         )
-    counts = _bring_back(replace(run, embedder=manifest.embed_model), folder, manifest, dry_run)
-    return Imported(run.id, str(folder), SYSTEM, False, counts, ())
-
-
-def _bring_back(run: Run, files: Path, manifest: Manifest, dry_run: bool) -> dict[str, int]:
-    """Every row as it is, in one commit; returns how many of each table."""
+    run = replace(run, embedder=manifest.embed_model)
     names = [name for name in tables_of(Role.STATE, Role.HISTORY) if name not in LEFT_OUT]
-    counts = {name: _checked(files, manifest, name) for name in names}
+    counts = {name: _checked(folder, manifest, name) for name in names}
     if run.namespace in namespaces(run.store):
         _check_is_empty(Store.open(run.store, run.namespace).snapshot(), run.namespace)
     seat = open_embedder(manifest.embed_model)
@@ -68,10 +63,10 @@ def _bring_back(run: Run, files: Path, manifest: Manifest, dry_run: bool) -> dic
         )
     if not dry_run:
         tally = Counts(run.id, Counter({RunCount.ROWS_IMPORTED: sum(counts.values())}))
-        given = {"path": str(files), "commit": manifest.commit, "from": manifest.namespace}
+        given = {"path": str(folder), "commit": manifest.commit, "from": manifest.namespace}
         with recorded(run, tally, given):
-            _publish(run, files, manifest, [name for name in names if counts[name]], seat)
-    return counts
+            _publish(run, folder, manifest, [name for name in names if counts[name]], seat)
+    return Imported(run.id, str(folder), SYSTEM, False, counts, ())
 
 
 def _checked(files: Path, manifest: Manifest, name: str) -> int:
