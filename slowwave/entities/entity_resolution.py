@@ -34,15 +34,10 @@ OUTCOMES = {"mention": pl.Int64(), "entity_id": pl.String(), "how": pl.String(),
 NAMES = {"window": pl.Int64(), **dict.fromkeys(("canonical_name", "entity_id", "entity_type"), pl.String())}
 TO_EMBED = {"id": pl.String(), "text": pl.String()}
 QUESTIONS = {
-    "question": pl.Int64(),
-    "mention": pl.Int64(),
+    **dict.fromkeys(("question", "mention"), pl.Int64()),
     "entity_id": pl.String(),
     "cosine": pl.Float64(),
-    "entity_type": pl.String(),
-    "name": pl.String(),
-    "summary": pl.String(),
-    "known_name": pl.String(),
-    "known_summary": pl.String(),
+    **dict.fromkeys(("entity_type", "name", "summary", "known_name", "known_summary"), pl.String()),
 }
 
 
@@ -63,18 +58,10 @@ class ResolutionPlan:
 
     def name_questions(self) -> tuple[NameQuestion, ...]:
         """The questions for a prompt; side a is the new name."""
+        columns = ("question", "name", "entity_type", "summary", "known_name", "known_summary", "cosine")
         return tuple(
-            NameQuestion(
-                row["question"],
-                row["name"],
-                row["entity_type"],
-                row["summary"] or "",
-                row["known_name"],
-                row["entity_type"],
-                row["known_summary"] or "",
-                row["cosine"],
-            )
-            for row in self.questions.iter_rows(named=True)
+            NameQuestion(number, name, kind, says or "", known_name, kind, known_says or "", cosine)
+            for number, name, kind, says, known_name, known_says, cosine in self.questions.select(columns).iter_rows()
         )
 
 
@@ -174,9 +161,12 @@ def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> 
     asked = dict(frames.rows_of(plan.questions, "mention", "question"))
     own = _new_ids(plan.mentions.distinct)
     outcomes = {
-        mention: {"entity_id": entity, "how": _answered(how, answers.get(asked.get(mention, -1))), "cosine": cosine}
+        mention: {"entity_id": entity, "how": how, "cosine": cosine}
         for mention, entity, how, cosine in plan.outcomes.rows()
     }
+    for mention, outcome in outcomes.items():
+        if outcome["how"] == "ask":
+            outcome["how"] = "agreed" if answers.get(asked.get(mention, -1)) else "new"
     mentioned = [{**row, **outcomes[row["mention"]]} for row in plan.mentions.distinct.to_dicts()]
     meant = {own[row["mention"]]: row["entity_id"] for row in mentioned if row["how"] != "new"}
     for row in mentioned:
@@ -185,24 +175,23 @@ def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> 
     met = frames.conform(plan.entities, frames.ENTITIES)
     met = met.filter(pl.col("id").is_in(list(resolved.values()))) if len(met) else met
     entities = _entity_rows(mentioned, plan.entities)
-    types = dict(frames.rows_of(entities, "id", "entity_type")) | dict(
-        frames.rows_of(plan.entities, "id", "entity_type")
-    )
-    links = [(window, name, mention, resolved[mention]) for window, name, mention in plan.mentions.links.rows()]
-    names = [(window, name, entity, types.get(entity)) for window, name, entity in _by_window(links, plan.unclear)]
+    types = {id_: kind for part in (entities, plan.entities) for id_, kind in frames.rows_of(part, "id", "entity_type")}
+    links, names = plan.mentions.links.rows(), []
+    here = {(window, resolved[mention]) for window, _, mention in links}
+    could: dict[int, dict[str, None]] = {}
+    for mention, entity in frames.rows_of(plan.unclear, "mention", "entity_id"):
+        could.setdefault(mention, {})[entity] = None
+    for window, name, mention in links:  # an unclear name means the entity that its own window names in full
+        meanings = [each for each in could.get(mention, ()) if (window, each) in here]
+        entity = meanings[0] if len(meanings) == 1 else resolved[mention]
+        names.append((window, name, entity, types.get(entity)))
     return Resolution(
         pl.DataFrame(names, schema=NAMES, orient="row"),
         entities,
         _alias_rows(mentioned, plan.aliases, plan.entities),
         _to_embed(entities, plan.entities),
-        decision_frame([*_decisions(mentioned, now), *_unclear_decisions(mentioned, plan, now), *revivals(met, now)]),
+        decision_frame([*_decisions(mentioned, now), *_unclear_decisions(mentioned, could, now), *revivals(met, now)]),
     )
-
-
-def _answered(how: str, is_same: bool | None) -> str:
-    if how != "ask":
-        return how
-    return "agreed" if is_same else "new"
 
 
 def _final_id(entity: str, meant: Mapping[str, str]) -> str:
@@ -212,17 +201,6 @@ def _final_id(entity: str, meant: Mapping[str, str]) -> str:
         seen.add(entity)
         entity = meant[entity]
     return entity
-
-
-def _by_window(links: Sequence[tuple[int, str, int, str]], unclear: pl.DataFrame) -> Iterator[tuple[int, str, str]]:
-    """(window, name, entity id) of the links; an unclear name means the entity that its own window names in full."""
-    here = {(window, entity) for window, _, _, entity in links}
-    could: dict[int, set[str]] = {}
-    for mention, entity in frames.rows_of(unclear, "mention", "entity_id"):
-        could.setdefault(mention, set()).add(entity)
-    for window, name, mention, entity in links:
-        meant = [each for each in could.get(mention, ()) if (window, each) in here]
-        yield window, name, meant[0] if len(meant) == 1 else entity
 
 
 def _new_ids(distinct: pl.DataFrame) -> dict[int, str]:
@@ -426,11 +404,10 @@ def _decisions(mentioned: Sequence[Row], now: datetime) -> Iterator[DecisionRow]
             )
 
 
-def _unclear_decisions(mentioned: Sequence[Row], plan: ResolutionPlan, now: datetime) -> Iterator[DecisionRow]:
+def _unclear_decisions(
+    mentioned: Sequence[Row], could: Mapping[int, Mapping[str, None]], now: datetime
+) -> Iterator[DecisionRow]:
     """One decision for each name with several possible meanings, with all of them."""
-    could: dict[int, dict[str, None]] = {}
-    for mention, entity in frames.rows_of(plan.unclear, "mention", "entity_id"):
-        could.setdefault(mention, {})[entity] = None
     by_mention = {row["mention"]: row for row in mentioned}
     for mention, meanings in could.items():
         if (row := by_mention.get(mention)) is not None:

@@ -15,7 +15,7 @@ from slowwave.common import frames
 from slowwave.common.errors import UnusableInput
 from slowwave.common.lexicon.labels import canonical_type
 from slowwave.common.text import MAX_NAME_BYTES, cut_bytes, normalise_name, one_line, readable, row_id
-from slowwave.reading.extraction.kinship import KIN_MARK, Kin, read_kin
+from slowwave.reading.extraction.kinship import KIN_MARK, read_kin
 from slowwave.reading.filters.injection import injection_reason
 from slowwave.reading.filters.redaction import has_secret
 
@@ -23,18 +23,9 @@ MIN_NAME_BYTES = 3
 MAX_SUMMARY_BYTES = 2048
 Row: TypeAlias = dict[str, Any]
 _KIN = re.compile(KIN_MARK)
-RAW_MENTIONS = {
-    "window": pl.Int64(),
-    "name": pl.String(),
-    "entity_type": pl.String(),
-    "summary": pl.String(),
-    "seen_at": frames.TIME,
-}
-JUDGED = RAW_MENTIONS | {
-    "first_seen_at": frames.TIME,
-    "is_named": pl.Boolean(),
-    "owner": pl.String(),
-}
+_TEXTS = dict.fromkeys(("name", "entity_type", "summary"), pl.String())
+RAW_MENTIONS = {"window": pl.Int64(), **_TEXTS, "seen_at": frames.TIME}
+JUDGED = RAW_MENTIONS | {"first_seen_at": frames.TIME, "is_named": pl.Boolean(), "owner": pl.String()}
 """RAW_MENTIONS with columns that a reader may add: `first_seen_at` where `seen_at` is only the last time, `is_named` by
 `is_entity` (null: not judged), `owner` (the speaker of a "my" in the name)."""
 DISTINCT = {
@@ -100,7 +91,8 @@ def _stored(row: Row, canonical_name: str, clean_name: str) -> Row | None:
 
     "My wife Anna" is "anna" with a kin name; a "my" without a known speaker is left out: it could mean anybody.
     """
-    summary, kin = row["summary"], read_kin(row["name"]) if _KIN.search(canonical_name) else None
+    summary, owner = row["summary"], row["owner"]
+    kin = read_kin(row["name"]) if _KIN.search(canonical_name) else None
     stored = {
         **row,
         "entity_type": (row["entity_type"] and canonical_type(row["entity_type"])) or "concept",
@@ -112,10 +104,15 @@ def _stored(row: Row, canonical_name: str, clean_name: str) -> Row | None:
     }
     if kin is None:
         return stored
-    name, shown, known_as = _kin_names(kin, row["owner"])
-    if name is None or shown is None:
+    possessor = str(owner) if kin.is_own else kin.possessor
+    known_as = kin.called(possessor) if owner or not kin.is_own else None
+    if kin.name:
+        named = {"canonical_name": normalise_name(kin.name), "clean_name": kin.name, "name": kin.name}
+        return {**stored, **named, "kin": known_as}
+    if known_as is None:
         return None
-    return {**stored, "canonical_name": name, "clean_name": shown, "name": shown, "kin": known_as}
+    shown = f"{possessor}'s {kin.role}"
+    return {**stored, "canonical_name": known_as, "clean_name": shown, "name": shown}
 
 
 def _mention(canonical_name: str, entity_type: str, rows: Sequence[Row]) -> Row:
@@ -165,17 +162,6 @@ def joined_summary(summary: str | None, more: str | None) -> str | None:
         return summary or more
     plain, plain_more = (" ".join(text.lower().split()) for text in (summary, more))
     return summary if plain_more in plain else cut_bytes(f"{summary}; {more}", MAX_SUMMARY_BYTES)
-
-
-def _kin_names(kin: Kin, owner: str | None) -> tuple[str | None, str | None, str | None]:
-    """(canonical name, shown name, kin name of a person with a name)."""
-    if kin.is_own and not owner:
-        return (normalise_name(kin.name), kin.name, None) if kin.name else (None, None, None)
-    possessor = str(owner) if kin.is_own else kin.possessor
-    known_as = kin.called(possessor)
-    if kin.name:
-        return normalise_name(kin.name), kin.name, known_as
-    return known_as, f"{possessor}'s {kin.role}", None
 
 
 # Names that a person gives to an entity: the stored form, and checks (S2-03, T38, T39).

@@ -263,20 +263,9 @@ def plan_joining(new: pl.Series, relations: pl.DataFrame, stored: pl.DataFrame, 
     joined = members.group_by(id="community_id").agg(joined=pl.col("id").sort()).sort("id")
     both = stored.select("id", "name", "joined_ids").join(joined, on="id", maintain_order="right")
     grown = both.with_columns(joined_ids=pl.concat_list(pl.col("joined_ids").fill_null([]), "joined"))
-    return JoinPlan(members, grown.select("id", "joined_ids"), _decisions(grown, now))
-
-
-def _decisions(grown: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    rows = [
-        decision(
-            "join",
-            community,
-            joined,
-            [community],
-            f"{len(joined)} new entities are related to it more than to any other: {name}.",
-            now,
-            {"joined": len(joined)},
-        )
-        for community, joined, name in grown.select("id", "joined", "name").iter_rows()
-    ]
-    return decision_frame(rows)
+    why = "{} new entities are related to it more than to any other: {}."
+    decisions = decision_frame(
+        decision("join", id_, new_ids, [id_], why.format(len(new_ids), name), now, {"joined": len(new_ids)})
+        for id_, new_ids, name in grown.select("id", "joined", "name").iter_rows()
+    )
+    return JoinPlan(members, grown.select("id", "joined_ids"), decisions)

@@ -242,7 +242,12 @@ def plan_communities(
     `sources`: ids of the facts that they rest on. A group without a summary that changed since its last one gets
     none now, so that the model is asked again later (T14).
     """
-    rows = _rows(grouping, stored, names, aspects, _summary_rows(summaries, sources))
+    texts = [
+        (fingerprint, each.text, each.by, each.prompt_version or None, list(sources.get(fingerprint, ())))
+        for fingerprint, each in summaries.items()
+    ]
+    kinds = dict.fromkeys(("fingerprint", *_SUMMARY), pl.String()) | {"told_fact_ids": frames.TEXTS}
+    rows = _rows(grouping, stored, names, aspects, pl.DataFrame(texts, schema=kinds, orient="row"))
     fresh = rows.join(
         stored.select("id", *COMPARED), on=["id", *COMPARED], how="anti", nulls_equal=True, maintain_order="left"
     )
@@ -287,7 +292,7 @@ def _rows(
     aspects: pl.DataFrame,
     fresh_summaries: pl.DataFrame,
 ) -> pl.DataFrame:
-    """id and the COMPARED columns of every group."""
+    """id and the COMPARED columns of every group; `fresh_summaries` has fingerprint and the columns of a summary."""
     both = beside(grouping.groups, stored).join(fresh_summaries, on="fingerprint", how="left", maintain_order="left")
     is_fresh, is_same = pl.col("summary").is_not_null(), pl.col("stored_fingerprint") == pl.col("fingerprint")
     kept = [
@@ -306,13 +311,3 @@ def _rows(
         pl.col("aspects").fill_null("{}"),
         joined_ids=pl.lit([], dtype=frames.TEXTS),
     )
-
-
-def _summary_rows(summaries: Mapping[str, SignedSummary], sources: Mapping[str, Sequence[str]]) -> pl.DataFrame:
-    """fingerprint and the columns of a summary."""
-    rows = [
-        (fingerprint, each.text, each.by, each.prompt_version or None, list(sources.get(fingerprint, ())))
-        for fingerprint, each in summaries.items()
-    ]
-    kinds = dict.fromkeys(("fingerprint", *_SUMMARY), pl.String()) | {"told_fact_ids": frames.TEXTS}
-    return pl.DataFrame(rows, schema=kinds, orient="row")

@@ -53,7 +53,10 @@ class WalkGraph:
     def steps(self, nodes: Places, edge_types: Sequence[str] = ()) -> Steps:
         """All that leads on from these nodes, of these types if any are named; link j is the edge m + j."""
         found = self.graph.steps(nodes)
-        passed = self._passed(found.edge, edge_types)
+        passed = None if self.allowed is None else self.allowed[found.edge]
+        if edge_types:
+            is_wanted = np.isin(EDGE_TYPES, list(edge_types))[self.graph.kind[found.edge]]
+            passed = is_wanted if passed is None else passed & is_wanted
         if passed is not None:
             found = Steps(found.start[passed], found.end[passed], found.edge[passed])
         if self.similar is None:
@@ -65,14 +68,6 @@ class WalkGraph:
     def cosines(self, links: Places) -> Numbers:
         """The weights of links, counted from 0."""
         return self.similar.weight[links] if self.similar is not None else np.zeros(0)
-
-    def _passed(self, edge: Places, edge_types: Sequence[str]) -> Flags | None:
-        """Which relations may be walked; None: all."""
-        passed = None if self.allowed is None else self.allowed[edge]
-        if not edge_types:
-            return passed
-        is_wanted = np.isin(EDGE_TYPES, list(edge_types))[self.graph.kind[edge]]
-        return is_wanted if passed is None else passed & is_wanted
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,12 +77,9 @@ def repeat_key(action: str, changes: Iterable[RowChange]) -> str:
     keys = []
     for each in changes:
         after = each.after or {}
-        names: tuple[str, ...]
-        if each.is_new:
-            names = ("statement_hash", "alias_name", "canonical_name", "title")
-        else:
-            names = ("status", "owner_entity_id", "replaced_by", "merged_into", "object_id", "subject_id")
-        cells = {name: after[name] for name in names if after.get(name) is not None}
+        fresh = "statement_hash alias_name canonical_name title".split()
+        known = "status owner_entity_id replaced_by merged_into object_id subject_id".split()
+        cells = {name: after[name] for name in (fresh if each.is_new else known) if after.get(name) is not None}
         if cells.get("replaced_by") and each.table.startswith("facts") and not each.is_new:
             cells["replaced_by"] = "another"
         is_named = each.table == "fact_evidence" or not each.is_new  # by the message, or because the row exists

@@ -133,9 +133,6 @@ def _note_of(board: RevisionState, each: RefusedChange, before: Fact) -> Proposa
     ranks = [str(row["entrenchment"] or "") for row in (before, {**winner, **each.speaker})]
     is_override = rank_of(ranks[1]) < rank_of(ranks[0]) or ranks[0] == "user_axiom"
     risks = ("override",) if is_override else ()
-    why = "The old one was stated by a person, the new one was not."
-    if before["pinned"]:
-        why = "The old one is pinned."
-    elif ranks[0] == "user_axiom":
-        why = "The old one is an axiom."
+    by_rank = "is an axiom" if ranks[0] == "user_axiom" else "was stated by a person, the new one was not"
+    why = f"The old one {'is pinned' if before['pinned'] else by_rank}."
     return ProposalNote(each.loser, f"{question} {why}", risks)

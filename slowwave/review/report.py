@@ -124,13 +124,14 @@ def stale_entities(
     """Entities with observations that were read at most `stale_max_access` times, and not for `stale_days` (S0-20).
 
     What was never read is stale if it was made before then (T5), and comes first. `usage` is ENTITY_USAGE, `archival`
-    ids of archival candidates; `days_since_access` are whole days.
+    ids of archival candidates; `days_since_access` are whole days, none before it (T48).
     """
     with_reads = entities.join(usage.select("id", "access_count", "last_access_at"), on="id", how="left")
     is_unread = pl.coalesce("last_access_at", "created_at") < now - timedelta(days=stale_days)
     is_rare = pl.col("access_count").fill_null(0) <= settings.stale_max_access
+    age = (pl.lit(now, dtype=frames.TIME) - pl.col("last_access_at")).dt.total_days()
     rows = with_reads.filter(is_unread & is_rare & _is_current()).with_columns(
-        days_since_access=_days("last_access_at", now), archival_candidate=pl.col("id").is_in(list(archival))
+        days_since_access=age.clip(lower_bound=0), archival_candidate=pl.col("id").is_in(list(archival))
     )
     return rows.sort("last_access_at", "created_at", "name", "id", nulls_last=False).select(
         *_NAMED, pl.col("status").fill_null("active"), _time("created_at"), pl.col("access_count").fill_null(0),
@@ -151,11 +152,6 @@ def _is_current() -> pl.Expr:
 def is_listed() -> pl.Expr:
     """Whether an entity is not archived."""
     return pl.col("status").fill_null("active") != ARCHIVED
-
-
-def _days(column: str, now: datetime) -> pl.Expr:
-    """Whole days since a time; none before it (T48)."""
-    return (pl.lit(now, dtype=frames.TIME) - pl.col(column)).dt.total_days().clip(lower_bound=0)
 
 
 def archival_candidates(entities: pl.DataFrame, scores: pl.DataFrame, usage: pl.DataFrame) -> list[Row]:

@@ -22,13 +22,7 @@ from slowwave.common.validity import ENDS, live_sql, time_sql
 from slowwave.facts.revision.conflicts import KIND
 from slowwave.facts.revision.pending_beliefs import crowded_out, eviction_rows
 from slowwave.lifecycle import pruning_and_eviction as eviction
-from slowwave.lifecycle.pruning_and_eviction import (
-    ARCHIVED,
-    FOR_WANT_OF_ROOM,
-    CapPlan,
-    plan_cap,
-    plan_orphans,
-)
+from slowwave.lifecycle.pruning_and_eviction import ARCHIVED, FOR_WANT_OF_ROOM, CapPlan, plan_cap, plan_orphans
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
@@ -220,7 +214,12 @@ def cap_beliefs(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> 
         tx.upsert("decisions", decided(dropped.beliefs, dropped.pairs))
 
     def decided(beliefs: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
-        return pl.concat([eviction_rows(beliefs, settings.beliefs, run.now), _expiry_decisions(pairs, run)])
+        reason = "Nobody settled in time whether these two contradict each other."
+        expired = (
+            decision("expire", id_, [a, b], None, reason, run.now, {"expires_at": until}, key=())
+            for id_, a, b, until in pairs.iter_rows()
+        )
+        return pl.concat([eviction_rows(beliefs, settings.beliefs, run.now), decision_frame(expired)])
 
     before = store_of(run).snapshot()
     dropped = decide_and_write(run, "decay.beliefs", decide, write, dry_run=dry_run)
@@ -240,11 +239,3 @@ class _Dropped:
 
     def __len__(self) -> int:
         return len(self.beliefs) + len(self.pairs)
-
-
-def _expiry_decisions(pairs: pl.DataFrame, run: Run) -> pl.DataFrame:
-    reason = "Nobody settled in time whether these two contradict each other."
-    return decision_frame(
-        decision("expire", id_, [a, b], None, reason, run.now, {"expires_at": until}, key=())
-        for id_, a, b, until in pairs.iter_rows()
-    )

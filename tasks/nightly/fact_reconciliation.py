@@ -167,15 +167,14 @@ async def settle(
     answers, would_ask = await ask_about_pairs(
         run, comparison, settings, language if has_model else None, by_pairs, dry_run
     )
-    if dry_run:
-        plan = plan_of(run, snapshot, comparison, answers.judged, settings, "", marks=marks)
-        return counted(plan, comparison, PairAnswers(), would_ask)
-    model = language.model("consolidate") if has_model else ""
+    model = language.model("consolidate") if has_model and not dry_run else ""
 
     def planned(reading: Reading, comparison: Comparison) -> ReconciliationPlan:
         return plan_of(run, reading, comparison, answers.judged, settings, model, marks=marks)
 
     plan = planned(snapshot, comparison)
+    if dry_run:
+        return counted(plan, comparison, PairAnswers(), would_ask)
     if at_the_end is not None and plan.only_marks:
         at_the_end(Writing(kind, partial(_write_marks, plan=plan, snapshot=snapshot)))
         return counted(plan, comparison, answers)
@@ -249,8 +248,8 @@ def comparison_of(
     matrix, compared = unit_matrix(compared["vector"], snapshot.dims), compared.drop("vector")
     pairs = find_pairs(compared, matrix, settings, min(resolve, settings.merge_cosine))
     topics = find_topics(compared, matrix) if version and is_whole else pl.DataFrame(schema=TOPICS)
-    decided = _waiting(snapshot, seeds) if version and is_whole else pl.Series([], dtype=pl.String)
-    met = pl.concat([pairs["a_id"], pairs["b_id"], topics["a_id"], topics["b_id"], decided, covered]).unique()
+    waiting = decided_pairs(snapshot, seeds) if version and is_whole else topics  # for a model
+    met = pl.concat([covered, *(part[end] for part in (pairs, topics, waiting) for end in ("a_id", "b_id"))]).unique()
     is_met = pl.col("id").is_in(met.implode()) | (pl.col("is_seed") & is_whole)
     rows = compared.select(is_met=is_met)["is_met"].arg_true()
     chosen = compared.select("id", "is_seed")[rows]
@@ -300,22 +299,14 @@ def _covers(run: Run, reading: Reading, seeds: pl.Series) -> tuple[JudgedPair, .
 
 def whole_facts(run: Run, reading: Reading, chosen: pl.DataFrame) -> pl.DataFrame:
     """Full rows without vectors of the chosen facts (id, is_seed, perhaps more), in their order."""
-    if len(chosen) > MANY:
-        rows = reading.frame("facts", comparable(run, None))
-    else:
-        rows = reading.by_ids("facts", chosen["id"])
+    is_many = len(chosen) > MANY
+    rows = reading.frame("facts", comparable(run, None)) if is_many else reading.by_ids("facts", chosen["id"])
     return chosen.join(rows, on="id", how="inner", maintain_order="left")
 
 
 def resolve_of(run: Run, settings: MergeSettings) -> float:
     """The cosine from which facts may say the same (S1-03)."""
     return resolve_cosine_of(run.embedder) if settings.resolve_cosine is None else settings.resolve_cosine
-
-
-def _waiting(reading: Reading, ids: pl.Series) -> pl.Series:
-    """Ids of facts in pairs of these that wait for a model."""
-    rows = decided_pairs(reading, ids)
-    return pl.concat([rows["a_id"], rows["b_id"]])
 
 
 def decided_pairs(reading: Reading, ids: pl.Series) -> pl.DataFrame:

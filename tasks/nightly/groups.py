@@ -8,7 +8,6 @@ its summary is not written.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import polars as pl
@@ -52,14 +51,6 @@ Summaries = Mapping[str, SignedSummary]
 Sources = Mapping[str, Sequence[str]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Communities:
-    """The communities as one state of the store has them: found now, and held."""
-
-    grouping: Grouping
-    stored: pl.DataFrame
-
-
 @task("refresh communities", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=(ASKS_MODEL, WHOLE_MEMORY))
 async def refresh_communities(
     run: Run, settings: CommunitySettings, language: Language, *, dry_run: bool = False
@@ -70,43 +61,41 @@ async def refresh_communities(
     """
     store, has_model = store_of(run), not language.is_keyless("summarize")
     snapshot = store.snapshot()
-    state = _state(snapshot, run, settings)
-    due = needs_summary(state.grouping, state.stored, has_model=has_model)
+    grouping, stored = _state(snapshot, run)
+    due = needs_summary(grouping, stored, has_model=has_model)
     due = due if settings.max_prompt_bytes else due.clear()
     await report_progress("communities to summarise", len(due))
-    inside = state.grouping.relations.join(due, left_on="community_id", right_on="id", how="semi")["fact_id"]
+    inside = grouping.relations.join(due, left_on="community_id", right_on="id", how="semi")["fact_id"]
     facts = snapshot.by_ids_or_all("facts", inside, _FACT)
-    strongest = strongest_facts(state.grouping, facts, FACTS_PER_SUMMARY)
-    sources = summary_sources(state.grouping, strongest)
+    strongest = strongest_facts(grouping, facts, FACTS_PER_SUMMARY)
+    sources = summary_sources(grouping, strongest)
     answers = await _summaries(snapshot, due, strongest, settings, language, dry_run=dry_run)
-    plan = _plan(snapshot, run, state, answers.summaries, sources)
+    plan = _plan(snapshot, run, grouping, stored, answers.summaries, sources)
     if not dry_run and not plan.is_empty:
         with store.commit(run.id, "communities.refresh", run.now) as tx:
             if tx.is_overtaken(snapshot, *_MADE_OF):
-                plan = _plan(tx, run, _state(tx, run, settings), answers.summaries, sources)
-            _write(tx, plan)
+                plan = _plan(tx, run, *_state(tx, run), answers.summaries, sources)
+            known = tx.by_ids("communities", plan.communities["id"], ["id", "created_at"])
+            tx.upsert("communities", plan.communities.join(known, on="id", how="left", maintain_order="left"))
+            tx.delete("communities", plan.dropped)
+            tx.upsert("decisions", plan.decisions)
     return _counted(plan, answers, dry_run=dry_run)
 
 
-def _state(reading: Reading, run: Run, settings: CommunitySettings) -> _Communities:
+def _state(reading: Reading, run: Run) -> tuple[Grouping, pl.DataFrame]:
+    """The communities as one state of the store has them: found now, and held."""
     graph = graph_of(reading, run.now)
     stored = reading.frame("communities", columns=_STORED).sort("id")
-    return _Communities(group_entities(graph, find_groups(graph), stored), stored)
+    return group_entities(graph, find_groups(graph), stored), stored
 
 
-def _plan(reading: Reading, run: Run, state: _Communities, summaries: Summaries, sources: Sources) -> CommunityPlan:
-    named = state.grouping.groups["entity_ids"].list.head(3).explode()
+def _plan(
+    reading: Reading, run: Run, grouping: Grouping, stored: pl.DataFrame, summaries: Summaries, sources: Sources
+) -> CommunityPlan:
+    named = grouping.groups["entity_ids"].list.head(3).explode()
     names = reading.by_ids_or_all("entities", named, ["id", "name"])
-    tagged = state.grouping.relations["fact_id"]
-    aspects = reading.by_ids_or_all("fact_aspects", tagged, ["fact_id", "slug"], key="fact_id")
-    return plan_communities(state.grouping, state.stored, names, aspects, summaries, sources, run.now)
-
-
-def _write(tx: Transaction, plan: CommunityPlan) -> None:
-    known = tx.by_ids("communities", plan.communities["id"], ["id", "created_at"])
-    tx.upsert("communities", plan.communities.join(known, on="id", how="left", maintain_order="left"))
-    tx.delete("communities", plan.dropped)
-    tx.upsert("decisions", plan.decisions)
+    aspects = reading.by_ids_or_all("fact_aspects", grouping.relations["fact_id"], ["fact_id", "slug"], key="fact_id")
+    return plan_communities(grouping, stored, names, aspects, summaries, sources, run.now)
 
 
 def _counted(plan: CommunityPlan, answers: SummaryAnswers, *, dry_run: bool) -> TaskResult:
@@ -118,12 +107,12 @@ def _counted(plan: CommunityPlan, answers: SummaryAnswers, *, dry_run: bool) -> 
     decisions = tuple(
         DecisionSummary(action, called.get(id_) or id_, reason) for action, id_, reason in rows.iter_rows()
     )
-    left: dict[str, int] = {
+    counts = {
+        **plan.summary(),
         RunCount.COMMUNITIES_NOT_SUMMARISED: answers.failed,
         RunCount.COMMUNITIES_LEFT_FOR_LATER: answers.left,
         RunCount.QUESTIONS_FOR_A_MODEL: answers.would_ask,
     }
-    counts = {**plan.summary(), **left}
     return TaskResult(counts, decisions, answers.errors)
 
 

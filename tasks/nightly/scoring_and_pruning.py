@@ -72,7 +72,14 @@ def count_usage(run: Run) -> TaskResult:
     def write(tx: Transaction, unread: _Unread) -> None:
         stored = tx.by_ids_or_all("fact_usage", unread.recalls["fact_id"])
         tx.upsert("fact_usage", fold_recalls(stored, unread.recalls))
-        _count_entities(tx, unread.reads)
+        ours = (("entity_usage", "id"), ("entity_days", "entity_id"))
+        usage, days = (tx.by_ids_or_all(name, unread.reads["entity_id"], key=key) for name, key in ours)
+        by_entity, by_day = fold_reads(usage, days, unread.reads)
+        met = company(unread.reads)
+        pairs = tx.by_ids_or_all("co_occurrences", met["id"])
+        tx.upsert("entity_usage", by_entity)
+        tx.upsert("entity_days", by_day)
+        tx.upsert("co_occurrences", added_up(pairs, met, frames.CO_OCCURRENCES))
         tx.upsert("log_marks", unread.marks)
 
     unread = decide_and_write(run, "usage.count", partial(_unread, store_of(run)), write)
@@ -132,19 +139,6 @@ def _unread(store: Store, reading: Reading) -> _Unread:
         store.log_since(name, marks.get(name, 0), columns) for name, columns in _COLUMNS.items()
     )
     return _Unread(recalls, reads, pl.DataFrame({"id": [RECALLS, READS], "version": [recalled, read]}))
-
-
-def _count_entities(tx: Transaction, reads: pl.DataFrame) -> None:
-    usage, days = (
-        tx.by_ids_or_all(name, reads["entity_id"], key=key)
-        for name, key in (("entity_usage", "id"), ("entity_days", "entity_id"))
-    )
-    by_entity, by_day = fold_reads(usage, days, reads)
-    met = company(reads)
-    pairs = tx.by_ids_or_all("co_occurrences", met["id"])
-    tx.upsert("entity_usage", by_entity)
-    tx.upsert("entity_days", by_day)
-    tx.upsert("co_occurrences", added_up(pairs, met, frames.CO_OCCURRENCES))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -228,7 +222,7 @@ class _Scoring:
 def _scoring(
     reading: Reading, run: Run, settings: StewardSettings, marks: Collection[float], learning: bool
 ) -> _Scoring:
-    facts = _with_put_back(reading.frame("facts", live_sql(run.now), _SCORED), _put_back(reading))
+    facts = _with_put_back(reading, reading.frame("facts", live_sql(run.now), _SCORED))
     scores = score_facts(facts, counted_use(reading), settings, run.now)
     stored = reading.frame("fact_scores", columns=["id", "quality_score"])
     known = stored.with_columns(is_stored=True)
@@ -240,13 +234,10 @@ def _scoring(
     return _Scoring(len(facts), due, gone["id"], [bool(number) for number in mark] != [learning])
 
 
-def _put_back(reading: Reading) -> pl.DataFrame:
-    """(id, put_back_at): when facts were pruned or restored last. The age of a fact counts from then."""
+def _with_put_back(reading: Reading, facts: pl.DataFrame) -> pl.DataFrame:
+    """The facts with `put_back_at`, when they were pruned or restored last: the age of a fact counts from then."""
     rows = reading.frame("decisions", _PUT_BACK, ["subject_id", "at"])
-    return rows.group_by(id="subject_id").agg(put_back_at=pl.col("at").max())
-
-
-def _with_put_back(facts: pl.DataFrame, put_back: pl.DataFrame) -> pl.DataFrame:
+    put_back = rows.group_by(id="subject_id").agg(put_back_at=pl.col("at").max())
     return facts.join(put_back, on="id", how="left", maintain_order="left") if len(put_back) else facts
 
 
@@ -274,10 +265,9 @@ def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Task
     if is_learning(store, settings):
         return TaskResult()
     snapshot = store.snapshot()
-    signals = _signals(snapshot, store)
-    columns = [*_JUDGED, *(ENDS if signals.pinned else ())]
-    facts = snapshot.frame("facts", f"{live_sql(run.now)} AND {not_kept_sql()}", columns)
-    plan = _prune_plan(facts, signals, settings, run)
+    pinned = _pinned(snapshot)
+    facts = snapshot.frame("facts", f"{live_sql(run.now)} AND {not_kept_sql()}", [*_JUDGED, *(ENDS if pinned else ())])
+    plan = _prune_plan(snapshot, store, facts, pinned, settings, run)
     if dry_run or plan.ids.is_empty():
         return _pruned(snapshot, plan, settings, len(plan.ids), LISTED if dry_run else SHOWN)
     done: list[str] = []
@@ -285,7 +275,7 @@ def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Task
         with store.commit(run.id, "steward.prune", run.now) as tx:
             chosen = plan.ids[start : start + settings.batch_size]
             facts = tx.by_ids("facts", chosen, where=live_sql(run.now), with_vector=True)
-            part = _prune_plan(facts, _signals(tx, store), settings, run)
+            part = _prune_plan(tx, store, facts, _pinned(tx), settings, run)
             if len(part.ids):
                 rows = facts.filter(pl.col("id").is_in(part.ids.implode())).sort("id")
                 write_retirement(tx, retirement_of(tx, rows, PRUNED, run.now, part.measures))
@@ -297,23 +287,15 @@ def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Task
     return _pruned(snapshot, plan, settings, len(done), SHOWN)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Signals:
-    """What keeps facts from fading: their use, when they were put back, and which entities are pinned."""
-
-    usage: pl.DataFrame
-    put_back: pl.DataFrame
-    pinned: frozenset[str]
+def _pinned(reading: Reading) -> frozenset[str]:
+    return frozenset(reading.frame("entities", "pinned", ["id"])["id"])
 
 
-def _signals(reading: Reading, store: Store) -> _Signals:
-    pinned = reading.frame("entities", "pinned", ["id"])["id"]
-    return _Signals(use_so_far(reading, store), _put_back(reading), frozenset(pinned))
-
-
-def _prune_plan(facts: pl.DataFrame, signals: _Signals, settings: StewardSettings, run: Run) -> PrunePlan:
-    dated = _with_put_back(facts, signals.put_back)
-    return plan_prune(dated, signals.usage, settings, run.now, pinned=signals.pinned)
+def _prune_plan(
+    reading: Reading, store: Store, facts: pl.DataFrame, pinned: frozenset[str], settings: StewardSettings, run: Run
+) -> PrunePlan:
+    """By what keeps facts from fading: their use, when they were put back, and which entities are pinned."""
+    return plan_prune(_with_put_back(reading, facts), use_so_far(reading, store), settings, run.now, pinned=pinned)
 
 
 def _pruned(reading: Reading, plan: PrunePlan, settings: StewardSettings, gone: int, most: int) -> TaskResult:

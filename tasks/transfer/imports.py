@@ -22,15 +22,7 @@ from slowwave.common.settings import ExtractSettings, IngestSettings
 from slowwave.common.text import digest, row_id
 from slowwave.facts.revision.candidates import build_candidates
 from slowwave.integrations.foreign.parsers import READS, read_export
-from slowwave.integrations.foreign.records import (
-    ROLE,
-    SCOPE,
-    Adopted,
-    Foreign,
-    Skipped,
-    adopt,
-    without_secrets,
-)
+from slowwave.integrations.foreign.records import ROLE, SCOPE, Adopted, Foreign, Skipped, adopt, without_secrets
 from slowwave.reading.filters.injection import injection_reasons
 from storage.rows import quoted
 from storage.snapshots import Reading
@@ -98,7 +90,10 @@ def import_export(
     total = tally.counts
     parameters = {"path": file.uri, "from": system, "require_approval": require_approval}
     with recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects) as run:
-        is_known = _is_known(run, file)
+        where = f"state = 'completed' AND format = {quoted(file.content.format)}"
+        snapshot = store_of(run).snapshot()
+        same = snapshot.by_ids("sources", [file.content_hash], ["id"], key="content_hash", where=where)
+        is_known = not same.is_empty()  # the same bytes were imported to their end, under whatever name
         adopted = adopt(content, file.modified_at)
         total[RunCount.ITEMS_READ] += len(content.claims)
         total[RunCount.ENTITIES_READ] += content.entities["name"].n_unique()
@@ -114,26 +109,14 @@ def import_export(
     return Imported(run.id, file.uri, content.format, is_known, counts, content.skipped[:LISTED])
 
 
-def _is_known(run: Run, file: ForeignFile) -> bool:
-    """Whether the same bytes were imported to their end, under whatever name."""
-    where = f"state = 'completed' AND format = {quoted(file.content.format)}"
-    found = store_of(run).snapshot().by_ids("sources", [file.content_hash], ["id"], key="content_hash", where=where)
-    return len(found) > 0
-
-
 def _parts(file: ForeignFile, adopted: Adopted, size: int) -> Iterator[ExportPart]:
     """As much as a commit should hold; what has no claims comes with the first."""
     for start in range(0, max(len(adopted.messages), 1), size):
         messages = adopted.messages.slice(start, size)
         claims = adopted.claims.slice(start, size)
         own = pl.concat([claims["subject"], claims["object"]]).drop_nulls().unique()
-        part = replace(
-            adopted,
-            messages=messages,
-            claims=claims,
-            mentions=adopted.mentions.filter(pl.col("name").is_in(own.implode())) if start else adopted.mentions,
-        )
-        yield ExportPart(_source(file, "running"), part)
+        mentions = adopted.mentions.filter(pl.col("name").is_in(own.implode())) if start else adopted.mentions
+        yield ExportPart(_source(file, "running"), Adopted(messages, claims, mentions))
 
 
 def _store_and_apply(

@@ -50,14 +50,9 @@ def import_own(run: Run, folder: Path, *, trust: bool = False, dry_run: bool = F
             "Nothing was imported: an export of slowwave comes in row for row, past every filter.",
             "Where you know who wrote it, say --trust.",
         )
-    counts = _bring_back(replace(run, embedder=manifest.embed_model), folder, manifest, dry_run)
-    return Imported(run.id, str(folder), SYSTEM, False, counts, ())
-
-
-def _bring_back(run: Run, files: Path, manifest: Manifest, dry_run: bool) -> dict[str, int]:
-    """Every row as it is, in one commit; returns how many of each table."""
+    run = replace(run, embedder=manifest.embed_model)
     names = [name for name in tables_of(Role.STATE, Role.HISTORY) if name not in LEFT_OUT]
-    counts = {name: _checked(files, manifest, name) for name in names}
+    counts = {name: _checked(folder, manifest, name) for name in names}
     if run.namespace in namespaces(run.store):
         _check_is_empty(Store.open(run.store, run.namespace).snapshot(), run.namespace)
     seat = open_embedder(manifest.embed_model)
@@ -68,10 +63,10 @@ def _bring_back(run: Run, files: Path, manifest: Manifest, dry_run: bool) -> dic
         )
     if not dry_run:
         tally = Counts(run.id, Counter({RunCount.ROWS_IMPORTED: sum(counts.values())}))
-        given = {"path": str(files), "commit": manifest.commit, "from": manifest.namespace}
+        given = {"path": str(folder), "commit": manifest.commit, "from": manifest.namespace}
         with recorded(run, tally, given):
-            _publish(run, files, manifest, [name for name in names if counts[name]], seat)
-    return counts
+            _publish(run, folder, manifest, [name for name in names if counts[name]], seat)
+    return Imported(run.id, str(folder), SYSTEM, False, counts, ())
 
 
 def _checked(files: Path, manifest: Manifest, name: str) -> int:
@@ -83,7 +78,7 @@ def _checked(files: Path, manifest: Manifest, name: str) -> int:
         return 0
     count, needed = 0, ["id", *(column for column, spec in TABLES[name].columns.items() if not spec.nullable)]
     needed += [HAS_VECTOR] if name in WITH_VECTORS else []
-    for rows in _rows(files, manifest, name):
+    for rows in read_rows_of(files, manifest.format, name):
         if lacking := [column for column in needed if rows[column].null_count()]:
             raise UnusableInput(f"A row of table {name} has no {lacking[0]}.", "Export it again.")
         count += len(rows)
@@ -113,11 +108,12 @@ def _publish(run: Run, files: Path, manifest: Manifest, names: list[str], seat: 
     with store_of(run).commit(run.id, "import.export", run.now) as tx:
         _check_is_empty(tx, run.namespace)
         for name in plain:
-            _write(tx, name, _rows(files, manifest, name))
+            _write(tx, name, read_rows_of(files, manifest.format, name))
         wording = Wording(tx)
         for name in WITH_VECTORS:
             if name in names:
-                _write(tx, name, _embedded(tx, wording, seat, name, _rows(files, manifest, name)))
+                rows = read_rows_of(files, manifest.format, name)
+                _write(tx, name, _embedded(tx, wording, seat, name, rows))
         _check_agreement(tx)
         tx.upsert("decisions", _decision(tx))
 
@@ -144,17 +140,12 @@ def _check_agreement(tx: Transaction) -> None:
 
 def _decision(tx: Transaction) -> pl.DataFrame:
     """What the ledger says of all rows that came in as they are: a person vouches for them."""
-    counted = {name: tx.count(name) for name in FACT_TABLES} | {
-        "active facts": tx.count(FACT_TABLES[0], "status = 'active'")
-    }
+    counted = {name: tx.count(name) for name in FACT_TABLES}
+    counted["active facts"] = tx.count(FACT_TABLES[0], "status = 'active'")
     reason = "The rows of an export came in as they are, because a person trusts it."
     return decision_frame(
         [decision(IMPORT, tx.run_id, None, None, reason, tx.now, counted, decided_by="person", key=())]
     )
-
-
-def _rows(files: Path, manifest: Manifest, name: str) -> Iterator[pl.DataFrame]:
-    return read_rows_of(files, manifest.format, name)
 
 
 def _write(tx: Transaction, name: str, parts: Iterator[pl.DataFrame]) -> None:

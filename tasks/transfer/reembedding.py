@@ -142,10 +142,31 @@ async def _embed(store: Store, vectors: NewVectors) -> Snapshot:
 
 
 def _publish(run: Run, store: Store, tx: Transaction, vectors: NewVectors) -> Mapping[str, int]:
-    """Write all tables, and the decision."""
+    """Write all tables, of those with vectors every row with its new one, and the decision; rows by table."""
     head, embedder = tx.lease, vectors.embedder
     old = Snapshot(store.db, tx.versions, head.sequence, (head.embed_model, head.dims))
-    rows = _Writing(tx, old, vectors).write()
+    wording, talks = Wording(old), old.frame("conversation_state")
+
+    def renewed(name: str, rows: pl.DataFrame) -> pl.DataFrame:
+        texts = wording.of(name, rows)
+        marks = pl.Series("hash", [digest(text) if text else None for text in texts], dtype=pl.String)
+        fresh = rows.drop("vector", strict=False).with_columns(vectors.of(marks))
+        if "embed_model" in rows.columns:
+            is_named = pl.col("embed_model").is_not_null() | pl.col("vector").is_not_null()
+            return fresh.with_columns(embed_model=pl.when(is_named).then(pl.lit(embedder.name)))
+        if "embed_text_hash" in rows.columns:
+            return fresh.with_columns(embed_text_hash=pl.coalesce(marks, "embed_text_hash"))
+        return fresh
+
+    tx.turn_to(embedder.name, embedder.dims)
+    read = {name: [*dict.fromkeys((*column_names(name), *OTHERS.get(name, ())))] for name in WITH_VECTORS}
+    rows = {
+        name: write_anew(tx, name, batches(old, name, columns), partial(renewed, name))
+        for name, columns in read.items()
+    }
+    talks = talks.with_columns(recent_turns=pl.lit([], dtype=talks.schema["recent_turns"]))
+    tx.put_back("conversation_state", talks)  # the surprise filter begins again
+    rows["conversation_state"] = len(talks)
     measures = {
         "from": head.embed_model,
         "to": embedder.name,
@@ -156,39 +177,6 @@ def _publish(run: Run, store: Store, tx: Transaction, vectors: NewVectors) -> Ma
     row = decision(KIND, embedder.name, None, None, reason, run.now, measures, key=(run.id,))
     tx.upsert("decisions", decision_frame([row]))
     return rows
-
-
-class _Writing:
-    """The new rows of every table that holds vectors, from the old ones and the new vectors."""
-
-    def __init__(self, tx: Transaction, old: Reading, vectors: NewVectors) -> None:
-        self._tx, self._old, self._new, self._embedder = tx, old, vectors, vectors.embedder
-        self._wording = Wording(old)
-
-    def write(self) -> Mapping[str, int]:
-        """Write them; returns rows by table."""
-        tx, old = self._tx, self._old
-        talks = old.frame("conversation_state")
-        tx.turn_to(self._embedder.name, self._embedder.dims)
-        read = {name: [*dict.fromkeys((*column_names(name), *OTHERS.get(name, ())))] for name in WITH_VECTORS}
-        rows = {
-            name: write_anew(tx, name, batches(old, name, columns), partial(self._renewed, name))
-            for name, columns in read.items()
-        }
-        talks = talks.with_columns(recent_turns=pl.lit([], dtype=talks.schema["recent_turns"]))
-        tx.put_back("conversation_state", talks)  # the surprise filter begins again
-        return {**rows, "conversation_state": len(talks)}
-
-    def _renewed(self, name: str, rows: pl.DataFrame) -> pl.DataFrame:
-        texts = self._wording.of(name, rows)
-        marks = pl.Series("hash", [digest(text) if text else None for text in texts], dtype=pl.String)
-        renewed = rows.drop("vector", strict=False).with_columns(self._new.of(marks))
-        if "embed_model" in rows.columns:
-            is_named = pl.col("embed_model").is_not_null() | pl.col("vector").is_not_null()
-            return renewed.with_columns(embed_model=pl.when(is_named).then(pl.lit(self._embedder.name)))
-        if "embed_text_hash" in rows.columns:
-            return renewed.with_columns(embed_text_hash=pl.coalesce(marks, "embed_text_hash"))
-        return renewed
 
 
 def has_links(run: Run) -> bool:

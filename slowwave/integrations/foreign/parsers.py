@@ -21,7 +21,7 @@ from slowwave.common.errors import UnknownName, UnusableInput
 from slowwave.common.lexicon.labels import OBSERVED
 from slowwave.common.text import readable
 
-from .records import Drafts, Foreign, Item, items_of, key_of, moment_of, name_of, text_of
+from .records import Drafts, Foreign, Item, key_of, moment_of, name_of, text_of
 
 Values = Sequence[tuple[str, Any]]
 READS = "Exports of mem0, of Graphiti or Zep, and of the memory server of MCP can be read; name one with --from."
@@ -174,9 +174,10 @@ def read_export(values: Values, system: str = "auto", name: str = "It") -> Forei
 
 def _items(place: str, value: Any, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """The items of the lists with these names, each with its place, or the value itself; none of an empty page."""
-    found = items_of(value, names)
-    yield from ((f"{place} {inner}".strip(), item) for inner, item in found)
-    if not found and not (isinstance(value, Mapping) and any(isinstance(value.get(name), list) for name in names)):
+    lists = [name for name in names if isinstance(value.get(name), list)] if isinstance(value, Mapping) else []
+    for name in lists:
+        yield from ((f"{place} {name}[{number}]".strip(), item) for number, item in enumerate(value[name]))
+    if not lists:
         yield place, value
 
 

@@ -13,13 +13,12 @@ import polars as pl
 from slowwave.common import frames
 from slowwave.common.lexicon.labels import canonical_type
 from slowwave.common.text import digest, normalise_name, readable, row_id
-from slowwave.common.timestamps import parse_time
 from slowwave.entities.mentions import RAW_MENTIONS
 from slowwave.facts.revision.candidates import CLAIMS as OWN_CLAIMS
 from slowwave.reading.filters.injection import injection_flags, injection_reasons
 from slowwave.reading.filters.redaction import redact_all
 from slowwave.reading.ingestion.conversations import hidden_names
-from slowwave.reading.ingestion.transcripts import display_name, first, label
+from slowwave.reading.ingestion.transcripts import display_name, first, label, time_of
 
 ENTITIES: frames.Schema = {
     **dict.fromkeys(("place", "name", "known_type", "summary"), frames.TEXT),
@@ -141,23 +140,7 @@ def key_of(item: Item, *names: str) -> str:
 
 def moment_of(item: Item, *names: str) -> int | None:
     """Microseconds since 1970 UTC of the first of these fields with a value; None where it is no time."""
-    given = next((item[name] for name in names if item.get(name) not in (None, "")), None)
-    try:
-        return None if given is None else parse_time(given)
-    except ValueError:
-        return None
-
-
-def items_of(value: object, names: Sequence[str]) -> list[tuple[str, Any]]:
-    """(place, item) of the lists with these names in an object."""
-    if not isinstance(value, Mapping):
-        return []
-    return [
-        (f"{name}[{number}]", item)
-        for name in names
-        if isinstance(value.get(name), list)
-        for number, item in enumerate(value[name])
-    ]
+    return time_of(next((item[name] for name in names if item.get(name) not in (None, "")), None))
 
 
 def relation_sentence(subject: str, relation: str, target: str) -> str:

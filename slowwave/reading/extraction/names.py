@@ -186,9 +186,7 @@ def is_entity(name: str, entity_type: str, texts: Iterable[str] = (), *, is_docu
         return entity_type in _TECHNICAL and _MADE.search(name) is not None and is_document
     if _NUMBER_FIRST.match(name):
         return False
-    if type_of(name) in ("tool", "language"):
-        return True
-    if is_document and entity_type in _LEARNED:
+    if type_of(name) in ("tool", "language") or (is_document and entity_type in _LEARNED):
         return True
     return _is_named(name, entity_type, texts)
 

@@ -191,20 +191,17 @@ def plan_gates(
     near to small talk for a score. A repetition names its original, so that it counts as evidence.
     """
     frame = _with_exchanges(_read(messages))
-    scores = scorer.score(vectors) if scorer is not None else None
     frame = frame.with_columns(
-        content_score=pl.Series(scores, dtype=pl.Float64) if scores is not None else pl.lit(None, pl.Float64)
+        content_score=pl.Series(scorer.score(vectors), dtype=pl.Float64) if scorer else pl.lit(None, pl.Float64),
+        verdict=pl.coalesce(_early_gates(settings)),
     )
-    frame = frame.with_columns(_first_gate(_early_gates(settings)))
     frame = _with_repeats(frame, vectors, accepted, accepted_messages, settings)
-    late = _first_gate([_repeat_gate(), _content_gate(settings)])
-    frame = frame.with_columns(verdict=pl.when(pl.col("verdict").is_null()).then(late).otherwise(pl.col("verdict")))
+    said_again = pl.col("original_id").is_not_null(), "It says again what was said a moment ago."
+    repeat = _gate("repeat", *said_again, pl.col("repeat_cosine"), EXCHANGE_COSINE)
+    frame = frame.with_columns(pl.coalesce("verdict", repeat, _content_gate(settings)))
     verdict = pl.col("verdict").struct
     return frame.select(
-        gate=verdict.field("gate"),
-        reason=verdict.field("reason"),
-        measure=verdict.field("measure"),
-        threshold=verdict.field("threshold"),
+        *(verdict.field(name) for name in ("gate", "reason", "measure", "threshold")),
         content_score="content_score",
         similar_to_id=pl.when(verdict.field("gate") == "repeat").then(pl.col("original_id")),
         teaches=(verdict.field("gate") == "pre_filter").fill_null(False) & pl.col("is_spoken"),
@@ -275,10 +272,6 @@ def _letters(text: pl.Expr) -> pl.Expr:
     return text.str.len_chars() + 2 * text.str.count_matches(SYLLABIC.pattern)
 
 
-def _first_gate(gates: list[pl.Expr]) -> pl.Expr:
-    return pl.coalesce(gates).alias("verdict")
-
-
 def _early_gates(settings: NoiseSettings) -> list[pl.Expr]:
     """Role, injection, pre-filter, length and passage, in this order; a finding passes the pre-filter (S4-12)."""
     role, found = pl.col("role"), pl.col("finds") | pl.col("partner_finds")
@@ -326,16 +319,6 @@ def _early_gates(settings: NoiseSettings) -> list[pl.Expr]:
             floor,
         ),
     ]
-
-
-def _repeat_gate() -> pl.Expr:
-    return _gate(
-        "repeat",
-        pl.col("original_id").is_not_null(),
-        "It says again what was said a moment ago.",
-        pl.col("repeat_cosine"),
-        EXCHANGE_COSINE,
-    )
 
 
 def _content_gate(settings: NoiseSettings) -> pl.Expr:

@@ -144,12 +144,8 @@ class _Pattern(NamedTuple):
 
 
 def _whole(kind: str, hints: str, regex: str) -> _Pattern:
-    return _Pattern(kind, tuple(hints.split("|")), regex, f"[redacted:{kind}]")
-
-
-def _form(kind: str, regex: str) -> _Pattern:
-    """A form that no word announces. It is looked for in every text, so it must be rare and cheap to find."""
-    return _Pattern(kind, (), regex, f"[redacted:{kind}]")
+    """A form without hints is looked for in every text, so it must be rare and cheap to find."""
+    return _Pattern(kind, tuple(filter(None, hints.split("|"))), regex, f"[redacted:{kind}]")
 
 
 def _value(kind: str, hints: str, before: str, value: str, after: str = "") -> _Pattern:
@@ -284,8 +280,8 @@ _PATTERNS: tuple[_Pattern, ...] = (
         r"(?m:[\"'`,;]*[ \t]*$)",
     ),
     _whole("email", "@", r"\b[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9](?:[A-Za-z0-9-]*\.)+[A-Za-z]{2,24}\b"),
-    _form("discord_token", r"\b[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"),
-    _form("api_key", r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"),  # of a Telegram bot
+    _whole("discord_token", "", r"\b[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"),
+    _whole("api_key", "", r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"),  # of a Telegram bot
 )
 # A text is looked at closely if it has a hint or a form of the table, or one of keys and cards, which functions read.
 _HINTS = sorted({hint for pattern in _PATTERNS for hint in pattern.hints} | {"private key"})

@@ -31,7 +31,8 @@ def cleaned(messages: Sequence[Message]) -> tuple[list[Message], list[bool]]:
         hidden = hidden_names(values) if field in _NAMES else _hidden(values)
         if hidden:
             for row in (row for row, value in enumerate(values) if value in hidden):
-                found[row], secrets[row] = _renamed(found[row], field, hidden[values[row]]), True
+                change: dict[str, Any] = {field: hidden[values[row]]}
+                found[row], secrets[row] = found[row]._replace(**change), True
     return [_cut(message) for message in found], secrets
 
 
@@ -46,11 +47,6 @@ def _hidden(values: Sequence[str]) -> dict[str, str]:
     # A plain number is an identifier, even if its digits look like a card number.
     rows = (kinds.list.len() > 0).arg_true().to_list()
     return {known[row]: clean[row] for row in rows if not known[row].isdigit()}
-
-
-def _renamed(message: Message, field: str, value: str) -> Message:
-    change: dict[str, Any] = {field: value}
-    return message._replace(**change)
 
 
 def _readable(message: Message) -> Message:

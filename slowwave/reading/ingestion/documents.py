@@ -136,14 +136,12 @@ def _without_links(written: str) -> str:
 
     Code between backticks stays as it is.
     """
-    if "[[" not in written:
-        return written
-    return _NOTE_LINK.sub(lambda found: found["code"] or _shown_of_link(found), written)
+    return _NOTE_LINK.sub(_shown_of_link, written) if "[[" in written else written
 
 
 def _shown_of_link(found: re.Match[str]) -> str:
-    if found["embeds"]:
-        return ""
+    if found["code"] or found["embeds"]:
+        return found["code"] or ""
     note = found["note"].partition("#")[0] or found["note"].strip("#^")
     return (found["words"] or note.rpartition("/")[2]).strip()
 
@@ -196,27 +194,24 @@ def _pieces(block: DocumentBlock, room: int) -> Iterator[str]:
         yield f"{opening}{piece}{closing}"
 
 
-def split_text(text: str, room: int, *, keep_lines: bool = False) -> Iterator[str]:
-    """Pieces of at most `room` tokens, cut after sentences and lines, else between words, else anywhere."""
-    yield from _split(text, max(room, 1), 0, keep_lines)
-
-
-def _split(text: str, room: int, level: int, keep_lines: bool) -> Iterator[str]:
+def split_text(text: str, room: int, *, keep_lines: bool = False, level: int = 0) -> Iterator[str]:
+    """Pieces of at most `room` tokens, cut after sentences and lines, else between words (level 1), else anywhere."""
+    room = max(room, 1)
     if count_tokens(text) <= room:
         if text.strip():
             yield text.strip("\n") if keep_lines else text.strip()
         return
     if level == len(_BREAKS):
-        size = max(room * CHARS_PER_TOKEN, 1)
+        size = room * CHARS_PER_TOKEN
         yield from (text[start : start + size] for start in range(0, len(text), size))
         return
     start = end = 0
     for stop in (*(found.end() for found in _BREAKS[level].finditer(text)), len(text)):
         if end > start and count_tokens(text[start:stop]) > room:
-            yield from _split(text[start:end], room, level + 1, keep_lines)
+            yield from split_text(text[start:end], room, keep_lines=keep_lines, level=level + 1)
             start = end
         end = stop
-    yield from _split(text[start:end], room, level + 1, keep_lines)
+    yield from split_text(text[start:end], room, keep_lines=keep_lines, level=level + 1)
 
 
 def _tail(text: str, limit: int) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import polars as pl
 
-from slowwave.common.decisions import Row, decision, decision_frame
+from slowwave.common.decisions import decision, decision_frame
 from slowwave.common.records import SessionQuestion, Turn
 from slowwave.common.text import one_line
 from slowwave.graph.community_plan import SignedSummary
@@ -84,14 +84,12 @@ def questions_of(due: pl.DataFrame, messages: pl.DataFrame) -> tuple[SessionQues
 
 def _turns(rows: pl.DataFrame) -> tuple[Turn, ...]:
     shown = rows.select("speaker", "role", "content", "occurred_at")
-    return tuple(
-        Turn(n, speaker or role, role, _shortened(text or ""), at)
-        for n, (speaker, role, text, at) in enumerate(shown.iter_rows())
-    )
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= TURN_CHARS else f"{text[: TURN_CHARS - 1].rstrip()}…"
+    turns = []
+    for n, (speaker, role, content, at) in enumerate(shown.iter_rows()):
+        text = content or ""
+        text = text if len(text) <= TURN_CHARS else f"{text[: TURN_CHARS - 1].rstrip()}…"
+        turns.append(Turn(n, speaker or role, role, text, at))
+    return tuple(turns)
 
 
 def with_summaries(rows: pl.DataFrame, due: pl.DataFrame, summaries: Mapping[str, SignedSummary]) -> pl.DataFrame:
@@ -108,24 +106,14 @@ def decisions_about(
     written: pl.DataFrame, due: pl.DataFrame, summaries: Mapping[str, SignedSummary], now: datetime
 ) -> pl.DataFrame:
     """DECISIONS: one for each episode with a new summary."""
-    before = dict(due.select("id", "summarised_pairs").iter_rows())
-    return decision_frame(
-        _decision(id_, pairs, before[id_], summaries[id_], now)
-        for id_, pairs in written.select("id", "summarised_pairs").iter_rows()
-    )
-
-
-def _decision(episode: str, pairs: int, before: int | None, summary: SignedSummary, now: datetime) -> Row:
-    since = "it had no summary" if before is None else f"there were {before} when it was summarised last"
-    return decision(
-        "summarise",
-        episode,
-        [],
-        [episode],
-        f"{pairs} questions were answered in it; {since}.",
-        now,
-        {"pairs": pairs, "pairs before": before, "summarised_by": summary.by},
-        decided_by=summary.by,
-        model=f"{summary.model} {summary.prompt_version}".strip(),
-        key=(pairs, summary.by),
-    )
+    known = dict(due.select("id", "summarised_pairs").iter_rows())
+    rows = []
+    for id_, pairs in written.select("id", "summarised_pairs").iter_rows():
+        before, summary = known[id_], summaries[id_]
+        since = "it had no summary" if before is None else f"there were {before} when it was summarised last"
+        why = f"{pairs} questions were answered in it; {since}."
+        seen = {"pairs": pairs, "pairs before": before, "summarised_by": summary.by}
+        model = f"{summary.model} {summary.prompt_version}".strip()
+        key = (pairs, summary.by)
+        rows.append(decision("summarise", id_, [], [id_], why, now, seen, decided_by=summary.by, model=model, key=key))
+    return decision_frame(rows)
