@@ -96,9 +96,12 @@ class Additions:
     def _alone(self, said: Observations) -> Added | Exception:
         from tasks.people.observations import observe
 
-        how = {"entity_type": said.entity_type, "create": said.create}
+        def work(run: Run, settings: IngestSettings) -> Added:
+            name, texts, type, create = said.name, said.texts, said.entity_type, said.create
+            return observe(run, name, texts, settings, entity_type=type, create=create)
+
         try:
-            return self._with_run(lambda run, settings: observe(run, said.name, said.texts, settings, **how))
+            return self._with_run(work)
         except Exception as error:
             return error
 

@@ -80,7 +80,7 @@ class SlowwaveStore(BaseStore):
         self._kept: dict[Place, _Kept] = {}
         self._sequence: int | None = None
         # A batch reads before it writes: two of them at once would put one key twice.
-        self._calls = GroupedCalls[Op, "list[Result]"](Lock())
+        self._calls = GroupedCalls[Op, "list[Result | _NotStored]"](Lock())
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """The results of the operations; all reads see the state before the writes, as in LangGraph's own stores.

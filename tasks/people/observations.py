@@ -16,6 +16,7 @@ from slowwave.common.records import Observations
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import IngestSettings
 from slowwave.common.text import as_json
+from slowwave.common.timestamps import MICROSECOND
 from slowwave.common.types import Added, Outcome
 from slowwave.common.validity import live_sql
 from slowwave.facts.deduplication.observations import KINDS, LEAST_OF_ID, MARKS, named_by, screen, similar_observations

@@ -332,12 +332,11 @@ def test_a_refused_put_of_another_thread_neither_fails_a_batch_nor_shows_it_its_
 def test_what_waits_for_a_person_is_said_of_several_entities_one_by_one(tmp_path: Path) -> None:
     file = tmp_path / "slowwave.toml"
     file.write_text('[approval]\nmode = "manual"\n')
-    with open_memory(tmp_path / "m", file=file) as memory:
+    with open_memory(tmp_path / "m", settings=file) as memory:
         added = memory.add_to_entities({"Amy": "Amy drinks green tea", "Ben": ["Ben has a cat"]}, "person")
         assert [one.outcomes[0].outcome for one in added] == ["waiting", "waiting"]
         with pytest.raises(UnusableInput, match="Unknown entity"):
             memory.add_to_entities({"Amy": "Amy has a dog", "Nobody": "Nobody knows"}, create=False)
-        assert len(memory.proposals()) >= 0
 
 
 @pytest.mark.proof

@@ -190,9 +190,9 @@ def _first(related: pl.DataFrame, measure: str, seeds: pl.Series, most: int) -> 
     ends = pl.concat([placed.select("place", "waits", seed="a_id"), placed.select("place", "waits", seed="b_id")])
     is_seed, waits = pl.col("seed").is_in(seeds.implode()), pl.col("waits").is_not_null()
     mine = ends.filter(is_seed).sort("place")
-    best = mine.group_by("seed", maintain_order=True).head(1)["place"]  # of each new fact, whatever it is near to
+    kept = mine.group_by("seed", maintain_order=True).head(1)["place"]  # the best of each new fact
     known = ends.filter(~is_seed, ~waits).sort("place")
-    crowded = known.filter(pl.int_range(pl.len()).over("seed") >= PER_FACT, ~pl.col("place").is_in(best.implode()))
+    crowded = known.filter(pl.int_range(pl.len()).over("seed") >= PER_FACT, ~pl.col("place").is_in(kept.implode()))
     mine = mine.filter(~pl.col("place").is_in(crowded["place"].implode()))
     first = mine.group_by("seed", maintain_order=True).head(PER_FACT)
     chosen = pl.concat([first["place"], mine.filter(pl.col("waits").is_not_null())["place"]])
