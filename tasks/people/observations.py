@@ -43,7 +43,6 @@ from tasks.ingest.application import (
     write_facts,
 )
 from tasks.ingest.statements import (
-    MICROSECOND,
     SCOPE,
     Statements,
     Target,
