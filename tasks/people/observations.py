@@ -140,8 +140,8 @@ def observe_all(run: Run, calls: Sequence[Observations], settings: IngestSetting
     """
     runs, ahead = list[Run](), 0
     for call in calls:
+        ahead += len(call.texts) if runs else 0
         runs.append(replace(run, now=run.now + ahead * MICROSECOND))  # no two of their messages are of one time
-        ahead += len(call.texts)
     plans, answers = dict[int, _ObservationPlan](), dict[int, Added | SlowwaveError]()
     snapshot = None
     for place, (own, call) in enumerate(zip(runs, calls, strict=True)):
@@ -171,7 +171,7 @@ def observe_all(run: Run, calls: Sequence[Observations], settings: IngestSetting
             is_new = is_new or plan.target.is_new
         return [one for one in answers.values() if isinstance(one, Added)]
 
-    parameters = {"entities": [call.name for call in calls], "texts": ahead}
+    parameters = {"entities": [call.name for call in calls], "texts": sum(len(call.texts) for call in calls)}
     in_one_commit(run, "observe", parameters, write, _counts)
     return [answers[place] for place in range(len(calls))]
 

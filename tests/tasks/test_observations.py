@@ -538,7 +538,7 @@ def test_what_is_said_of_several_entities_is_one_run_and_each_has_its_answer_or_
     calls = [
         Observations("Marta Oliveira", ["Sails at dawn"]),
         Observations("Nobody", ["Is unknown"]),
-        Observations("A pier", ["Is made of oak", "Is made of oak"], "place", create=True),
+        Observations("A pier", ["Is made of oak", "Is made of oak", "Is painted in dark green"], "place", create=True),
         Observations("a pier", ["Is two hundred metres long"]),
     ]
     marta_, error, pier, again = observe_all(run, calls, IngestSettings())
@@ -549,11 +549,11 @@ def test_what_is_said_of_several_entities_is_one_run_and_each_has_its_answer_or_
     said_ = rows(store, "messages", f"run_id = '{run.id}'").select("conversation_id", "ordinal")
     assert said_.is_unique().all()
     assert isinstance(error, UnusableInput)
-    assert (outcomes(marta_), outcomes(pier)) == (["added"], ["added", "known"])
+    assert (outcomes(marta_), outcomes(pier)) == (["added"], ["added", "known", "added"])
     assert {marta_.run, pier.run} == {run.id}
     assert store_of(run).head.sequence == sequence + 1
     counted = rows(store, "runs", f"id = '{run.id}'")["summary"].item()
-    assert json.loads(counted)["counts"][RunCount.FACTS_LEARNED] == 3
+    assert json.loads(counted)["counts"][RunCount.FACTS_LEARNED] == 4
     assert observe_all(run_of(store), calls[1:2], IngestSettings())[0] != error
     assert store_of(run).head.sequence == sequence + 1
     by_hand = IngestSettings.model_validate({"approval": {"mode": "manual"}})
