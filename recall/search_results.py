@@ -15,6 +15,7 @@ from slowwave.common.text import FORGOTTEN
 from slowwave.common.types import Passage, RecalledFact
 from slowwave.common.validity import Moment
 from slowwave.common.words import stems
+from slowwave.facts.searched_texts import OBSERVATIONS
 from storage.quotations import QUOTES
 from storage.residents import Row
 from storage.warm import Tables
@@ -213,7 +214,8 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
     for row, text, overlap in zip(rows, texts, overlaps, strict=True):
         gone, holds = over.get(row["id"], ()), live.get(row["id"], ())
         is_stale = bool(gone) and is_covered(text, gone, STALE) and not is_covered(text, holds, STALE)
-        if not text.replace(FORGOTTEN, "").strip() or only_asks(text) or is_stale:
+        is_undecided = row["conversation_id"] == OBSERVATIONS and not holds  # what is stated is nothing but its fact
+        if not text.replace(FORGOTTEN, "").strip() or only_asks(text) or is_stale or is_undecided:
             continue
         more = OVERLAP_WEIGHT * overlap
         share = OTHER_SCOPE if row["id"] in elsewhere else 1.0

@@ -110,6 +110,17 @@ def test_what_a_model_read_and_kept_nothing_of_counts_less_than_what_nobody_read
     assert scores["m_told"] > scores["m_praise"]
 
 
+@pytest.mark.parametrize(("status", "is_quoted"), [("active", True), ("candidate", False), ("rejected", False)])
+def test_what_was_stated_is_quoted_only_where_its_fact_is_live(tmp_path: Path, status: str, is_quoted: bool) -> None:
+    path = remembered(tmp_path / "m", [fact("bees", "Ben keeps bees on the roof.", status=status)])
+    with Store.open(str(path)).commit("more", "more", EPOCH) as tx:
+        stated = tx.by_ids("messages", ["m_bees"], with_vector=True)
+        tx.upsert("messages", stated.with_columns(conversation_id=pl.lit("observations")))
+    with OpenMemory.open(str(path)) as memory:
+        found = memory.recall("Who keeps bees on the roof?", now=NOW, only="messages").passages
+    assert [one.message_id for one in found] == ["m_bees"] * is_quoted
+
+
 def test_no_order_no_tool_and_no_other_scope_is_quoted(store: Path) -> None:
     with OpenMemory.open(str(store)) as memory:
         quoted = {one.message_id for one in memory.recall(QUESTION, scope="global", now=NOW).passages}

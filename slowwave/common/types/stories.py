@@ -305,14 +305,12 @@ def _state(story: Story) -> Iterator[Line]:
     row, words = story.columns, story.statements
     yield Line("", f"{_holding(story)}{_happening(row)}")
     for old, new, reason in story.lineage:
-        why = _REASONS.get(reason, reason.replace("_", " "))
+        why = f": {because}" if (because := _REASONS.get(reason, reason.replace("_", " "))) else ""
         is_same = reason in REDUNDANT
         if new == story.id:
-            yield Line(
-                "", f"{'It also stands for' if is_same else 'It took the place of'} {_named(old, words)}: {why}."
-            )
+            yield Line("", f"{'It also stands for' if is_same else 'It took the place of'} {_named(old, words)}{why}.")
         elif old == story.id:
-            yield Line("", f"{'Merged into' if is_same else 'Replaced by'} {_named(new, words)}: {why}.")
+            yield Line("", f"{'Merged into' if is_same else 'Replaced by'} {_named(new, words)}{why}.")
     for pair in story.pairs:
         if pair["outcome"] == "pending" and "conflict" in pair["kind"]:
             yield Line("", f"Disputed by {_named(pair['other_id'], words)}: nothing tells which holds.")
