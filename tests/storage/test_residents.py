@@ -222,12 +222,14 @@ def test_after_an_erasure_by_others_nothing_waits_for_the_tables_and_nothing_era
             assert "secret" in {one.id for one in memory.recall("wombats", now=NOW).facts}
         loads.end()
         commit = Store.open(place).head.sequence
+        loads.may_end.set()
         with OpenMemory.open(place, commit=commit) as pinned:
             assert "secret" in {one.id for one in pinned.recall_many(["wombats"] * 8, now=NOW)[0].facts}
             forget = ("forget", "Otto", "--also", "wombats", "--yes", "--store", place)
             subprocess.run([sys.executable, "-m", "slowwave", *forget], check=True, capture_output=True)
             with pytest.raises(StoreMismatch, match="is gone"):
                 pinned.recall("wombats", now=NOW)
+        loads.may_end.clear()
         read = len(loads.names)
         for _ in range(2):
             assert "secret" not in {one.id for one in memory.recall("wombats", now=NOW).facts}
