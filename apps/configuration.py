@@ -167,13 +167,16 @@ class Place:
 
         return Store.attach(self.uri, self.namespace, retention=self.settings.retention)
 
-    def run(self, flow: str, *, makes_store: bool = False) -> Run:
-        """A new run that may write; unless it `makes_store`, the namespace must exist, and says which embedder."""
+    def run(self, flow: str, *, makes_store: bool = False, embedder: str | None = None) -> Run:
+        """A new run that may write; unless it `makes_store`, the namespace must exist, and says which embedder.
+
+        With `embedder`, which it had before, it is not looked up.
+        """
         from tasks.runtime.runs import existing_run, new_run
 
         kept = self.settings.retention
-        if makes_store:
-            return new_run(flow, self.uri, self.namespace, self.settings.embedder, retention=kept)
+        if makes_store or embedder is not None:
+            return new_run(flow, self.uri, self.namespace, embedder or self.settings.embedder, retention=kept)
         return existing_run(flow, self.uri, self.namespace, retention=kept)
 
 

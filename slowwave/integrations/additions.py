@@ -108,13 +108,11 @@ class Additions:
     def _with_run(self, work: Callable[[Run, IngestSettings], T]) -> T:
         """Work as a run with the memory's embedding model, which is looked up once, and again after a mismatch."""
         from storage.connection import has_namespace
-        from tasks.runtime.runs import new_run
 
         place, settings = self.place, self.place.settings.ingest
         if self._model is not None:
             with suppress(StoreMismatch, MissingKey):
-                run = new_run("observe", place.uri, place.namespace, self._model, retention=place.settings.retention)
-                return work(run, settings)
+                return work(place.run("observe", embedder=self._model), settings)
         is_there = has_namespace(place.uri, place.namespace)
         run = place.run("observe", makes_store=not is_there)
         self._model = run.embedder if is_there else None
