@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from slowwave.common.arguments import Time, checked_text, checked_texts, checked_time, refuse_a_fork
-from slowwave.common.errors import MissingKey, StoreMismatch
+from slowwave.common.errors import MissingKey, NoStoreYet, StoreMismatch
 from slowwave.common.grouped_calls import GroupedCalls
 from slowwave.common.records import Observations
 from slowwave.common.types import Added, Ingested
@@ -107,15 +107,15 @@ class Additions:
 
     def _with_run(self, work: Callable[[Run, IngestSettings], T]) -> T:
         """Work as a run with the memory's embedding model, which is looked up once, and again after a mismatch."""
-        from storage.connection import has_namespace
-
         place, settings = self.place, self.place.settings.ingest
         if self._model is not None:
             with suppress(StoreMismatch, MissingKey):
                 return work(place.run("observe", embedder=self._model), settings)
-        is_there = has_namespace(place.uri, place.namespace)
-        run = place.run("observe", makes_store=not is_there)
-        self._model = run.embedder if is_there else None
+        try:
+            run = place.run("observe")
+            self._model = run.embedder
+        except NoStoreYet:
+            run = place.run("observe", makes_store=True)
         return work(run, settings)
 
     def ingest(
