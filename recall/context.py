@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeVar
 
 from inference.embedding import count_tokens
 from slowwave.common.comparison.guards import polarity
+from slowwave.common.lexicon.languages import language_of
 from slowwave.common.timestamps import MONTH_NAMES, date_in_words
 from slowwave.common.types import Mention, Passage, RecalledFact, Recollection, best_match, in_one_order
 
@@ -102,13 +103,15 @@ def render_context(
     fill: bool = False,
     over_time: bool = False,
     outline: Sequence[Passage] = (),
+    question: str = "",
 ) -> ContextBlock:
     """The block of at most so many tokens: a header, a warning, and a line for each fact and passage, in order of time.
 
     Facts and passages are taken in one order of their scores until one does not fit, so a larger budget loses nothing,
     or, unless `fill`, until the next is not likely to answer (`lines_that_pay`). With `over_time` they are taken from
     the whole time that they are of (`spread_over_time`), each after some lines of the `outline`.
-    Where even the best match is weak the head says so, so that whoever asks can decline; of a whole time nothing is
+    Where even the best match is weak the head says so, so that whoever asks can decline, and the block ends sooner,
+    unless the `question` is in another language and shares no words with what answers it; of a whole time nothing is
     said.
     A fact that one before it says is left out; passages that facts say are left out before, by
     `search_results.passages_beside_facts`. Of long answers of an assistant come at most ASSISTANT of the lines so far
@@ -127,7 +130,8 @@ def render_context(
         found = _timeline(outline, found)
     elif not fill:
         is_quoted = [isinstance(one, RecalledFact) and is_quotation(one.statement) for one in found]
-        pays = lines_that_pay([one.score for one in found], is_quoted, are_weak=is_unlikely)
+        are_weak = is_unlikely and not _is_in_another_language(question, found)
+        pays = lines_that_pay([one.score for one in found], is_quoted, are_weak=are_weak)
         found = [found[place] for place in pays]
     spent = advice = 0
     for one in found:
@@ -153,13 +157,18 @@ def render_context(
     return ContextBlock(tuple(head), tuple(shown), tuple(_facts_in(lines.values())), tuple(passages))
 
 
+def _is_in_another_language(question: str, found: Sequence[RecalledFact | Passage]) -> bool:
+    texts = (one.statement if isinstance(one, RecalledFact) else one.text for one in found)
+    return bool(question) and language_of([question]) != language_of(texts)
+
+
 def _facts_in(found: Iterable[RecalledFact | Passage]) -> Iterator[RecalledFact]:
     return (one for one in found if isinstance(one, RecalledFact))
 
 
 def block_of(found: Recollection, token_budget: int, *, fill: bool = False, over_time: bool = False) -> ContextBlock:
     """The block of what was recalled; see `render_context`."""
-    how = {"fill": fill, "over_time": over_time}
+    how = {"fill": fill, "over_time": over_time, "question": found.query}
     block = render_context(found.facts, token_budget, found.passages, outline=found.outline, **how)
     return replace(block, is_timed_out=found.is_timed_out)
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from recall.context import MOST_FACTS, ContextBlock, render_context
+from recall.context import MOST_FACTS, ContextBlock
+from recall.context import block_of as block
 from slowwave.common.types import Recollection
 from slowwave.integrations.python_api import OpenMemory
 from storage.columns import WordIndex
@@ -74,9 +75,9 @@ def block_of(found: Recollection, characters: int) -> ContextBlock:
     least, most = 0, 2 * characters
     while least < most:
         tokens = (least + most + 1) // 2
-        fits = len(render_context(found.facts, tokens, found.passages).text) <= characters
+        fits = len(block(found, tokens).text) <= characters
         least, most = (tokens, most) if fits else (least, tokens - 1)
-    return render_context(found.facts, least, found.passages)
+    return block(found, least)
 
 
 class PlainWords:

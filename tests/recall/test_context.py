@@ -142,6 +142,11 @@ def test_where_even_the_best_match_is_weak_a_block_ends_sooner() -> None:
     quoted = [fact('Marta: "I fed geese."', score=1.6, match=0.2)]
     assert [one.score for one in render_context([*known, *quoted], ROOM).facts] == [4, 3.2, 1.6]
     assert len(render_context([*known, *quoted], ROOM, fill=True).facts) == 5
+    same, other = "What did Marta see?", "Was hat Marta gestern an dem See gesehen und wer war mit ihr da?"
+    assert len(render_context([*known, *quoted], ROOM, question=same).facts) == 3
+    assert (
+        len(render_context([*known, *quoted], ROOM, question=other).facts) == 5
+    )  # its words are not those of the facts
 
 
 def test_long_answers_of_an_assistant_take_a_fifth_unless_one_matches_best() -> None:
