@@ -168,8 +168,10 @@ def _facts_in(found: Iterable[RecalledFact | Passage]) -> Iterator[RecalledFact]
 
 def block_of(found: Recollection, token_budget: int, *, fill: bool = False, over_time: bool = False) -> ContextBlock:
     """The block of what was recalled; see `render_context`."""
-    how = {"fill": fill, "over_time": over_time, "question": found.query}
-    block = render_context(found.facts, token_budget, found.passages, outline=found.outline, **how)
+    how = {"fill": fill, "over_time": over_time}
+    block = render_context(
+        found.facts, token_budget, found.passages, outline=found.outline, question=found.query, **how
+    )
     return replace(block, is_timed_out=found.is_timed_out)
 
 
