@@ -170,7 +170,7 @@ class Place:
     def run(self, flow: str, *, makes_store: bool = False, embedder: str | None = None) -> Run:
         """A new run that may write; unless it `makes_store`, the namespace must exist, and says which embedder.
 
-        With `embedder`, which it had before, it is not looked up.
+        `embedder` names the model of the namespace where it is known already; then it is not looked up.
         """
         from tasks.runtime.runs import existing_run, new_run
 

@@ -110,9 +110,9 @@ def render_context(
     Facts and passages are taken in one order of their scores until one does not fit, so a larger budget loses nothing,
     or, unless `fill`, until the next is not likely to answer (`lines_that_pay`). With `over_time` they are taken from
     the whole time that they are of (`spread_over_time`), each after some lines of the `outline`.
-    Where even the best match is weak the head says so, so that whoever asks can decline, and the block ends sooner,
-    unless the `question` is in another language and shares no words with what answers it; of a whole time nothing is
-    said.
+    Where even the best match is weak the head says so, so that whoever asks can decline; with `over_time` it does not.
+    Such a block ends sooner, unless the `question` is in another language than the facts: then it shares no words
+    with them.
     A fact that one before it says is left out; passages that facts say are left out before, by
     `search_results.passages_beside_facts`. Of long answers of an assistant come at most ASSISTANT of the lines so far
     after the first, unless one is the best match; short ones say what was done, and count as what anybody said.

@@ -27,7 +27,8 @@ from slowwave.common.types import (
 )
 from slowwave.common.validity import Moment
 from storage.disk import plain_errors
-from storage.following import Residents, WarmTables
+from storage.following import Residents
+from storage.handles import WarmTables
 from storage.search import unit_matrix
 from storage.snapshots import Snapshot
 from storage.store import Store

@@ -19,7 +19,8 @@ Reads that must be fast
 - `search`: nearest vectors and best words in one table
 - `warm`: the tables of one state, for the query path
 - `residents`, `columns`, `vectors`: tables, their rows, vectors and words in memory
-- `following`: both go with the commits
+- `following`: what is in memory goes with the commits
+- `handles`: open tables, at the newest commit or at an earlier one
 
 Beside the history
 - `paid_answers`: answers of models, which no undo removes

@@ -8,7 +8,8 @@ from pathlib import Path
 import polars as pl
 
 from recall.search import RESIDENT
-from storage.following import Residents, WarmTables
+from storage.following import Residents
+from storage.handles import WarmTables
 from storage.residents import Resident
 from storage.store import Store
 

@@ -31,9 +31,9 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """What is said of an entity, which is made, of this type, where it is unknown and `create` is set.
+    """Texts about an entity. With `create` an unknown entity is made, of this type.
 
-    `instead_of` is a live fact that the first text replaces.
+    `instead_of` is the id of a live fact that the first text replaces.
     """
 
     name: str

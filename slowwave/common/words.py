@@ -16,6 +16,7 @@ import re
 import string
 from collections.abc import Collection, Iterable
 from functools import lru_cache
+from itertools import chain
 
 import polars as pl
 
@@ -102,10 +103,11 @@ _SPELLED = (
     (r"(?<=\w{2})", "ys", "yz", r"(?=(?:e[drs]?|ing)$)"),  # analyse
     (r"(?<=\w{2}[bt])", "re", "er", r"(?=s?$)"),  # centre
     (r"(?<=\w{2})", "ogue", "og", r"(?=s?$)"),  # catalogue
-    (r"(?<=[aeiou][^aeiou][aeo])", "ll", "l", r"(?=(?:ed|ing|ers?)$)"),  # travelled
 )
-_AMERICAN, _BRITISH = (
-    [(re.compile(f"{before}{pair[n]}{after}"), pair[1 - n]) for before, *pair, after in _SPELLED] for n in (0, 1)
+_DOUBLES = (r"(?<=[aeiou][^aeiou][aeo])", "ll", "l", r"(?=(?:ed|ing|ers?)$)")  # travelled; stems have `_DOUBLED`
+_AMERICAN, *_BOTH = (
+    [(re.compile(f"{before}{pair[n]}{after}"), pair[1 - n]) for before, *pair, after in pairs]
+    for pairs, n in ((_SPELLED, 0), ((*_SPELLED, _DOUBLES), 0), ((*_SPELLED, _DOUBLES), 1))
 )
 _DOUBLED = re.compile(r"(?<=[aeiouy])(\w*[aeo]l)l$")
 """The end of "travell" and "install", not of "call": whatever ends in one or two of them has one stem."""
@@ -118,9 +120,14 @@ def with_spellings(text: str) -> str:
     words = _PLAIN_WORD.findall(lower)
     if _language(lower, words) != ENGLISH:
         return text
-    others = (_spelled(word, ways) for word in dict.fromkeys(words) for ways in (_AMERICAN, _BRITISH))
+    others = chain.from_iterable(map(_spellings, words))
     found = dict.fromkeys((*others, *_PLAIN_WORD.findall(_joined(lower))))
     return " ".join([text, *(word for word in found if word not in words)])
+
+
+@lru_cache(16_384)
+def _spellings(word: str) -> tuple[str, ...]:
+    return tuple(_spelled(word, ways) for ways in _BOTH)
 
 
 def _joined(lower: str) -> str:
@@ -166,7 +173,7 @@ _stems_of_short = lru_cache(8_192)(_stems)  # statements are compared by many qu
 
 @lru_cache(16_384)
 def _english_stem(word: str) -> str:
-    return _DOUBLED.sub(r"\1", _stem(_spelled(word, _AMERICAN[:-1])))
+    return _DOUBLED.sub(r"\1", _stem(_spelled(word, _AMERICAN)))
 
 
 @lru_cache(16_384)

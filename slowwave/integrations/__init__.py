@@ -10,8 +10,8 @@
 How they work together. `open_memory` finds the other packages (`common/installation`) and the `Place` of the memory:
 store, namespace and settings. The first call opens it. A read goes to one `Recaller` (`recall/recaller`), which is kept
 open and follows the commits of all processes. An addition is a run of its own: `add_observations`, `revise` and
-`retire` call the tasks that the commands call, `ingest` the flow. Several threads that add to one entity at once share
-a run (`common/grouped_calls`).
+`retire` call the tasks that the commands call, `ingest` the flow. Several threads that add at once share a run
+(`common/grouped_calls`).
 
 The faces have no rules of their own. A user of mem0 is a namespace, whose memory `mem0` opens; an item of LangGraph is
 one observation, in words from which it can be read back; the tools are `recall` and `remember`. Each puts the arguments

@@ -85,11 +85,11 @@ class Additions:
         return [one if isinstance(one, Exception) else part_of(one, own) for one, own in found]
 
     def _written(self, said: Sequence[Observations]) -> Sequence[Added | Exception]:
-        """Written together, or each in a run of its own where that cannot be."""
+        """The answers of one run, or of a run for each entity if the one run fails."""
         from tasks.people.observations import observe_all  # imports the ingest path, which reading does not need
 
         if len(said) > 1:
-            with suppress(Exception):  # whatever it was, whoever is to hear of it hears it now
+            with suppress(Exception):  # each is tried alone below, and then gets its own error
                 return self._with_run(lambda run, settings: observe_all(run, said, settings))
         return [self._alone(one) for one in said]
 

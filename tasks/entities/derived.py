@@ -64,7 +64,12 @@ def embeds_here(run: Run) -> bool:
 
 
 def write_profiles(tx: Transaction, run: Run, entity_ids: Sequence[str]) -> None:
-    """Renew the profiles of a few entities, as a transaction has left them; where embedding fails the night does."""
+    """Renew the profiles of a few entities, as a transaction has left them, if texts are embedded in this process.
+
+    Where embedding fails, the night renews them.
+    """
+    if not embeds_here(run):
+        return
     changes = _profile_changes(tx, run, pl.Series(entity_ids, dtype=pl.String))
     try:
         embedded = _embedded_texts(run, changes[0])

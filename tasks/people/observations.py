@@ -42,15 +42,7 @@ from tasks.ingest.application import (
     write_beside_facts,
     write_facts,
 )
-from tasks.ingest.statements import (
-    SCOPE,
-    Statements,
-    Target,
-    find_target,
-    new_target,
-    state,
-    write_statements,
-)
+from tasks.ingest.statements import SCOPE, Statements, Target, find_target, new_target, state, write_statements
 from tasks.runtime.runs import Run, as_run, existing_store, in_one_commit, store_of
 from tasks.runtime.writing import applies_at_once, proposal_of
 
@@ -113,8 +105,7 @@ def observe(
     """
     call = Observations(name, texts, entity_type, create, instead_of)
     snapshot, plan = _planned_on_newest(run, call, settings)
-    is_renewed = instead_of is None
-    if _needs_approval(run, plan, settings):
+    if is_left := _needs_approval(run, plan, settings):
         left = partial(_left_to_patches, run, call, settings)
         added = as_run(run, call.parameters(), left, lambda one: _counts([one]))
     else:
@@ -122,13 +113,12 @@ def observe(
         def write(tx: Transaction) -> Added:
             now = _planned(run, tx, call, settings) if tx.is_overtaken(snapshot) else plan
             added = _written(tx, run, call, now)
-            if instead_of is not None and embeds_here(run):
+            if instead_of is not None:
                 write_profiles(tx, run, [added.entity_id])
             return added
 
-        is_renewed = is_renewed or embeds_here(run)
         added = in_one_commit(run, "observe", call.parameters(), write, lambda one: _counts([one]))
-    if not is_renewed:
+    if instead_of is not None and (is_left or not embeds_here(run)):
         renew_profiles(run, [added.entity_id])
     return replace(added, run=run.id)
 
@@ -306,8 +296,7 @@ def retire(run: Run, entity_id: str, ids: Sequence[str], *, dry_run: bool = Fals
 
     def write(tx: Transaction) -> Retired:
         done = _retire(tx, run, entity_id, ids)
-        if embeds_here(run):
-            write_profiles(tx, run, [entity_id])
+        write_profiles(tx, run, [entity_id])
         return done
 
     retired = in_one_commit(

@@ -21,7 +21,8 @@ from recall.entities import SEARCH_TABLES
 from recall.graphs import GRAPH_TABLES, Graphs, Landscape
 from recall.search import RESIDENT
 from slowwave.common.validity import Moment
-from storage.following import Residents, WarmTables
+from storage.following import Residents
+from storage.handles import WarmTables
 from storage.store import Store
 from storage.undo import undo
 from storage.upkeep import tend

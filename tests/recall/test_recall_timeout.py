@@ -22,7 +22,7 @@ from slowwave.common.errors import TookTooLong
 from slowwave.common.settings import RecallSettings
 from slowwave.graph.walks import Walk
 from slowwave.integrations.python_api import OpenMemory
-from storage.following import WarmTables
+from storage.handles import WarmTables
 from storage.store import Store
 
 QUERY = "What does Marta play?"

@@ -24,7 +24,7 @@ from slowwave.common.errors import UnknownName
 from slowwave.common.settings import RecallSettings
 from slowwave.common.validity import Moment
 from slowwave.integrations.python_api import OpenMemory
-from storage.following import WarmTables
+from storage.handles import WarmTables
 from storage.store import Store
 
 PEOPLE = {"a": "Ana", "b": "Bruno", "c": "Carla", "d": "Dario", "e": "Elena", "f": "Farid", "g": "Greta"}

@@ -22,7 +22,8 @@ from stores import as_another_process, fact
 
 from recall.search import RESIDENT
 from storage import following, residents, row_steps, snapshots, vectors
-from storage.following import Residents, State, WarmTables
+from storage.following import Residents, State
+from storage.handles import WarmTables
 from storage.residents import Condition, Resident, ResidentSpec
 from storage.rows import id_filters
 from storage.search import near_rows
