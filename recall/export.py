@@ -16,6 +16,7 @@ import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from slowwave.common.errors import StoreMismatch, UnusableInput
+from slowwave.common.frames import of_arrow
 from storage.rows import empty_frame, filled
 from storage.snapshots import Snapshot, batches
 from storage.store import Store
@@ -99,7 +100,7 @@ def _from_parquet(file: BinaryIO) -> Iterator[pl.DataFrame]:
 
     with pq.ParquetFile(file) as table:
         for batch in table.iter_batches(_LINES):
-            yield pl.DataFrame(pl.from_arrow(batch))
+            yield of_arrow(batch)
 
 
 # An export: what it says of itself, how it is made, and what is read of it again.

@@ -11,9 +11,10 @@ from typing import Any, Generic, TypeVar
 
 import polars as pl
 
+from slowwave.common.frames import of_arrow
 from slowwave.common.telemetry import ended_span
 from slowwave.common.types import Recollection
-from storage.warm import Tables, frame_of
+from storage.warm import Tables
 
 # The time that a recall may take at most, all its reads and its walk together (S2-44).
 
@@ -124,4 +125,4 @@ class Kept(Generic[T]):
 async def rows_where(tables: Tables, name: str, columns: Sequence[str], where: str | None = None) -> pl.DataFrame:
     """These columns of all rows of a table, or of those that pass a filter; always by query."""
     query = (await tables.table(name)).query().select(list(columns))
-    return frame_of(await (query.where(where) if where else query).to_arrow())
+    return of_arrow(await (query.where(where) if where else query).to_arrow())

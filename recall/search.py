@@ -16,6 +16,7 @@ from types import MappingProxyType
 import numpy as np
 import polars as pl
 
+from slowwave.common.frames import of_arrow
 from slowwave.common.lexicon.labels import UNRELATED
 from slowwave.common.lexicon.languages import without_asking
 from slowwave.common.settings import RecallSettings
@@ -25,7 +26,7 @@ from storage.columns import best_scores, index_terms
 from storage.residents import Condition, ResidentSpec, Row
 from storage.rows import lasting_columns, quoted
 from storage.search import words
-from storage.warm import Tables, found_in, frame_of, with_cosines
+from storage.warm import Tables, found_in, with_cosines
 
 from .contrast import contrasted, cosines_of
 from .ended import holds, live_successors, near_and_ended, raised_by_ended
@@ -336,7 +337,7 @@ async def _by_words(tables: Tables, question: Question, limit: int) -> _Matches:
         return _Matches({row["id"]: row for row in rows}, _by_id(rows, scores), resident.vectors(places))
     query = await (await tables.table("messages")).search(terms, query_type="fts", fts_columns="search_text")
     query = query.where(within.sql) if within is not None else query
-    found = frame_of(await query.limit(limit).select([*_PLACE, "vector", "_score"]).to_arrow())
+    found = of_arrow(await query.limit(limit).select([*_PLACE, "vector", "_score"]).to_arrow())
     if signs := signs_of(terms):
         found = await _with_signs(tables, found, signs, within, limit)
     matched = found_in(found)
@@ -390,7 +391,7 @@ async def _saying(
     table = await tables.table(name)
     query = table.query().where(f"({says or 'false'}) AND ({where})").select(["id", column])
     rows, size = await tables.together((query if most is None else query.limit(most)).to_arrow(), table.count_rows())
-    texts = frame_of(rows)
+    texts = of_arrow(rows)
     (scores,) = await asyncio.to_thread(best_scores, texts[column], [text], size, max(MOST_TEXTS, limit))
     return texts.select("id", _score=pl.Series(scores, dtype=pl.Float32)).filter(pl.col("_score") > 0)
 

@@ -240,10 +240,11 @@ def answer(query: AsyncQueryBase) -> pl.DataFrame:
 
 def answers(queries: Sequence[AsyncQueryBase]) -> list[pl.DataFrame]:
     """What LanceDB answers to each, a few of them at once."""
-    import polars as pl
     from lancedb.background_loop import LOOP
 
-    return [pl.DataFrame(pl.from_arrow(rows)) for rows in LOOP.run(_put(queries))]
+    from slowwave.common.frames import of_arrow
+
+    return [of_arrow(rows) for rows in LOOP.run(_put(queries))]
 
 
 async def _put(queries: Sequence[AsyncQueryBase]) -> list[pa.Table]:

@@ -19,10 +19,12 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from slowwave.common.frames import of_arrow
+
 from .columns import Column, Columns, WordIndex, column_of, release_unused_memory
 from .disk import folder_on_disk
 from .residents import Part, Resident, ResidentSpec
-from .row_steps import BY_KEY, Change, RowStep, follow, own_rows, own_steps
+from .row_steps import BY_KEY, Change, RowStep, follow, lose_track, own_rows, own_steps
 from .rows import MARK, ROW, id_filters, quoted
 from .snapshots import IN_MEMORY
 from .vectors import VectorRows
@@ -100,6 +102,7 @@ class Residents:
     def forget(self) -> None:
         """Drop everything, to be read anew."""
         with self._lock:
+            lose_track(self._address)
             self._tables, self._state, self._at, self._sequence = {}, {}, {}, 0
             self._steps, self._failed = {name: [] for name in self._wanted}, {}
             if self._reading is not None:
@@ -121,7 +124,7 @@ class Residents:
         rows = own_rows(self._address, name, version, ids)
         if not rows:
             return None if rows is None else pl.DataFrame()
-        return pl.DataFrame(pl.from_arrow(pa.concat_tables(row.select(columns) for row in rows)))
+        return of_arrow(pa.concat_tables(row.select(columns) for row in rows))
 
     def is_ahead(self, versions: Mapping[str, int]) -> bool:
         """Whether a commit that came after this state was taken over meanwhile."""
@@ -247,7 +250,7 @@ class Residents:
         try:
             commits = await tables.open("commits", tables.history)
             query = commits.query().offset(max(await commits.count_rows() - (tables.sequence - seen), 0))
-            since = pl.DataFrame(pl.from_arrow(await query.select(["sequence", "kind", "undoes"]).to_arrow()))
+            since = of_arrow(await query.select(["sequence", "kind", "undoes"]).to_arrow())
         except (ValueError, RuntimeError, OSError):  # cleaned up meanwhile
             return None
         if since.filter(pl.col("sequence") > seen)["sequence"].n_unique() != tables.sequence - seen:
@@ -378,7 +381,7 @@ async def read_step(
             if size == len(known) - len(gone) + len(written) - len(known.places("id", ids)):
                 return _step(before, after, written, gone, most)
         both = [await _rows(each, None, ["id", MARK]) for each in (await tables.open(name, before), table)]
-        marks = [pl.DataFrame(pl.from_arrow(each)) for each in both]
+        marks = [of_arrow(each) for each in both]
         changed = marks[1].join(marks[0], on=["id", MARK], how="anti")["id"]
         gone = frozenset(known.column("id")) - {*marks[1]["id"]}
         if len(changed) + len(gone) > most:

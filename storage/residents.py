@@ -107,7 +107,9 @@ class Part:
         numbers: Offsets | None = None,
     ) -> None:
         self.columns, self.vectors, self.words, self.frame, self.numbers = columns, vectors, words, frame, numbers
-        self._ends = [] if end is None else columns[end].whole().drop_nulls().unique().sort().to_list()
+        ends = columns[end].whole() if end is not None else pl.Series([], dtype=pl.Null)
+        # of few, a query of Polars takes longer than all else
+        self._ends = sorted({*(ends.to_list() if len(columns) <= LAST else ends.unique())} - {None})
         self._keys: dict[Key, tuple[Offsets, Offsets]] = {}
         self._met: dict[tuple[str, int], tuple[Mask, Penalties]] = {}
         self._meeting = threading.Lock()
@@ -335,7 +337,7 @@ class Resident:
             if isinstance(change, frozenset):
                 resident = resident._without(change)
             elif len(change):
-                rows = frames.conform(pl.DataFrame(change.select(self.spec.read)), self._read)
+                rows = frames.conform(frames.of_arrow(change.select(self.spec.read)), self._read)
                 resident = resident._without(rows["id"])._with(rows)
         return resident
 
@@ -430,6 +432,8 @@ def _live(part: Part, gone: Mask | None) -> pl.DataFrame:
 
 def _matrix(vectors: pl.Series, dims: int) -> Vectors:
     """(n, d) of a column of vectors, zeros where there is none."""
+    if len(vectors) and not vectors.null_count():
+        return np.nan_to_num(vectors.to_numpy())
     rows = np.zeros((len(vectors), dims), np.float32)
     arrays = vectors.to_arrow()
     there = arrays.is_valid().to_numpy(zero_copy_only=False)

@@ -1,17 +1,25 @@
-"""What a process keeps of the rows that it wrote: for what is in memory, which follows, and to join small files."""
+"""The rows that commits wrote: kept by the process that wrote them, left for others in files, and joined to pieces.
+
+What is in memory follows them (`following`).
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TypeAlias
 
 import pyarrow as pa
 
-from .disk import manifest_on_disk
+from .connection import is_remote
+from .disk import LEFT, leave, left, manifest_on_disk
 
 MOST_ROWS = 256
 """Rows of a table that a process keeps of what it wrote, and one more for each commit: some 20 kB each."""
@@ -56,12 +64,16 @@ class RowStep:
         return found
 
 
-# The last steps of each table that this process wrote, with the manifest that each led to.
+# The last steps of each table, with the manifest that each led to: those of this process, and those of others that
+# were learned from their files.
 
 
 _lock = threading.Lock()
+_learning = threading.Lock()  # steps are kept in the order of their commits
 _steps: dict[tuple[str, str], deque[tuple[RowStep, object]]] = {}
 _sizes = Counter[tuple[str, str]]()
+_seen: dict[str, int] = {}
+"""By address of a namespace: the last commit whose steps are kept, if they are known."""
 
 
 def follow(address: str, names: Iterable[str]) -> None:
@@ -71,17 +83,98 @@ def follow(address: str, names: Iterable[str]) -> None:
             _steps.setdefault((address, name), deque())
 
 
-def keep_step(address: str, name: str, step: RowStep) -> None:
-    """Keep what this process has just published, where somebody follows the table."""
-    if (address, name) not in _steps:
-        return
-    place = manifest_on_disk(address, name, step.after)
+def keep_steps(address: str, sequence: int, steps: Mapping[str, RowStep]) -> None:
+    """Keep what this process has just published with the commit of this number, where somebody follows the tables."""
+    with _learning:
+        _seen[address] = sequence
+        for name, step in steps.items():
+            if (address, name) in _steps:
+                _keep(address, name, step, manifest_on_disk(address, name, step.after))
+
+
+def lose_track(address: str) -> None:
+    """Another state lies in the folder than the last commit tells: begin with the next one."""
+    with _learning:
+        _seen.pop(address, None)
+
+
+def _keep(address: str, name: str, step: RowStep, place: object) -> None:
     with _lock:
         steps = _steps[address, name]
         steps.append((step, place))
         _sizes[address, name] += step.size + 1
         while len(steps) > 1 and _sizes[address, name] > MOST_ROWS:
             _sizes[address, name] -= steps.popleft()[0].size + 1
+
+
+# Steps for other processes: a commit of few rows leaves them in a file beside the tables. To read them there takes a
+# tenth of the time of opening the new versions of six tables. A file that is not there, or of another store, costs that
+# time and no more: the tables are the truth. An erasure removes all of them.
+
+
+KEPT_FILES = 32
+MOST_LEFT = 8_192
+"""Rows of a commit of which the steps are left; of more the tables are read."""
+_ABOUT = b"slowwave"
+
+
+def leave_steps(address: str, sequence: int, steps: Mapping[str, RowStep]) -> None:
+    """Leave the steps of a commit that is about to be published."""
+    if is_remote(address):
+        return
+    with suppress(OSError):
+        os.unlink(Path(address.removeprefix("file://"), LEFT, _file_of(sequence - KEPT_FILES)))
+    if not 0 < sum(step.size for step in steps.values()) <= MOST_LEFT:
+        return
+    file = pa.BufferOutputStream()
+    for name, step in steps.items():
+        about = {"table": name, "before": step.before, "place": manifest_on_disk(address, name, step.after)}
+        for change in step.changes or (frozenset[str](),):
+            _write(file, change, about)
+    leave(address, _file_of(sequence), file.getvalue())
+
+
+def _write(file: pa.NativeFile, change: Change, about: Mapping[str, object]) -> None:
+    is_gone = isinstance(change, frozenset)
+    rows = pa.table({"id": pa.array(sorted(change), pa.string())}) if isinstance(change, frozenset) else change
+    described = {_ABOUT: json.dumps({**about, "is_gone": is_gone})}
+    rows = rows.replace_schema_metadata(described).combine_chunks()
+    with pa.ipc.new_stream(file, rows.schema) as stream:
+        stream.write_table(rows)
+
+
+def learn_steps(address: str, sequence: int) -> None:
+    """Keep what others wrote up to the commit of this number, as far as they left it and somebody here follows it."""
+    with _learning:
+        before = _seen.setdefault(address, sequence)
+        if before >= sequence or is_remote(address):
+            return
+        _seen[address] = sequence
+        for number in range(max(before + 1, sequence - KEPT_FILES + 1), sequence + 1):
+            try:
+                steps = _steps_in(left(address, _file_of(number)))
+            except (OSError, pa.ArrowException, ValueError, TypeError, KeyError):
+                continue  # none was left, or it was cut off: the tables are read
+            for name, (step, place) in steps.items():
+                if (address, name) in _steps and place == manifest_on_disk(address, name, step.after):
+                    _keep(address, name, step, place)
+
+
+def _steps_in(content: bytes) -> dict[str, tuple[RowStep, object]]:
+    """The steps of a file, by table, with the manifests that they led to."""
+    file, found = pa.BufferReader(content), dict[str, tuple[RowStep, object]]()
+    while file.tell() < len(content):
+        rows = pa.ipc.open_stream(file).read_all()
+        about = json.loads(rows.schema.metadata[_ABOUT])
+        change: Change = frozenset(rows["id"].to_pylist()) if about["is_gone"] else rows.replace_schema_metadata(None)
+        known = found[about["table"]][0].changes if about["table"] in found else ()
+        place, changes = tuple(about["place"]), (*known, change) if len(change) else known
+        found[about["table"]] = RowStep(about["before"], place[0], changes), place
+    return found
+
+
+def _file_of(sequence: int) -> str:
+    return f"{sequence}.arrow"
 
 
 def own_steps(address: str, name: str, before: int, after: int) -> list[RowStep] | None:

@@ -43,7 +43,7 @@ def id_filters(ids: Sequence[str], key: str = "id") -> Iterator[str]:
 @cache
 def empty_frame(name: str, dims: int) -> pl.DataFrame:
     """A frame of the table's columns without rows."""
-    return pl.DataFrame(pl.from_arrow(table_named(name).schema(dims).empty_table()))
+    return frames.of_arrow(table_named(name).schema(dims).empty_table())
 
 
 def kinds_of(name: str, columns: Sequence[str]) -> dict[str, pl.DataType]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.common.errors import SlowwaveError, StoreMismatch
+from slowwave.common.frames import of_arrow
 from slowwave.common.validity import judged_columns, of_rows
 
 from .connection import answer, numbered, query_of
@@ -65,7 +66,7 @@ def batches_of(table: Table, columns: Sequence[str] | None = None, where: str | 
     query = query.where(where) if where else query
     for batch in (query if columns is None else query.select(list(columns))).to_batches(BATCH):
         if batch.num_rows:
-            yield pl.DataFrame(pl.from_arrow(batch))
+            yield of_arrow(batch)
 
 
 def batches(reading: Reading, name: str, columns: Sequence[str], where: str | None = None) -> Iterator[pl.DataFrame]:

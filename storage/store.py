@@ -21,7 +21,7 @@ from slowwave.common.settings import RetentionSettings
 from .connection import HEAD, NO_STORE, check_bucket, connect, has_namespace, is_remote, namespaces, place_for_making
 from .disk import in_plain_words, plain_errors
 from .lease import Head, HeadRow, Lease, create_head, make_once
-from .row_steps import FEW, Pieces
+from .row_steps import FEW, Pieces, learn_steps
 from .rows import CREATED, to_rows
 from .snapshots import IN_MEMORY, Place, Reading, Snapshot, open_table, read_rows
 from .tables import SCHEMA_VERSION, TABLES, Role, tables_of
@@ -150,9 +150,11 @@ class Store:
 
     @property
     def head(self) -> Head:
-        """The published state and the lease."""
+        """The published state and the lease; what others wrote up to it is learned where somebody follows it."""
         with plain_errors(str(self.db.uri), HEAD):
-            return self._row.read()
+            head = self._row.read()
+        learn_steps(str(self.db.uri), head.sequence)
+        return head
 
     def snapshot(self, *, commit: int | None = None, at: datetime | None = None) -> Snapshot:
         """The newest state, or the state after a commit, or at a time.
@@ -181,6 +183,7 @@ class Store:
         """
         with plain_errors(str(self.db.uri)):
             lease = self._row.acquire(run_id, self.retention.lease_s, self.retention.lease_wait_s)
+        learn_steps(str(self.db.uri), lease.sequence)
         tx = self._transaction(lease, run_id, now or self.clock())
         try:
             if kind not in RECORDS:

@@ -15,11 +15,12 @@ import polars as pl
 import pyarrow as pa
 
 from slowwave.common.errors import Fenced, StoreMismatch
+from slowwave.common.frames import of_arrow
 
 from .connection import add_all, answer, is_remote, query_of
 from .disk import begin_again, is_newest_on_disk, leap, manifest_on_disk
 from .lease import HeadRow, Lease
-from .row_steps import FEW, Change, RowPlace, RowStep, keep_step, own_rows, taken
+from .row_steps import FEW, Change, RowPlace, RowStep, keep_steps, leave_steps, own_rows, taken
 from .rows import IDS_PER_FILTER, MARK, ROW, exact_rows, id_filters, single_row, table_named, to_rows
 from .snapshots import Place, Reading, Snapshot, numbered_rows, tables_in_memory, version_gone
 from .tables import Role
@@ -115,7 +116,7 @@ class Transaction(Reading):
             self._left[name] = len(changes), left
         mine = taken((place for id_ in ids if (place := left.get(id_)) is not None), columns)
         others = [id_ for id_ in ids if id_ not in left]
-        parts = [pl.DataFrame(pl.from_arrow(pa.concat_tables(mine)))] if mine else []
+        parts = [of_arrow(pa.concat_tables(mine))] if mine else []
         if others:
             earlier = self._of_earlier_steps(name, self._lease.versions.get(name, 1), others, columns)
             if earlier is None:
@@ -454,14 +455,20 @@ class Transaction(Reading):
         rows = single_row("commits", row, self.now, self.run_id)
         self._write("commits", lambda table: table.add(rows), [rows])
         self._check_what_was_read()
+        address, steps = str(self._db.uri), self._steps()
+        leave_steps(address, self.sequence, steps)
         self._row.publish(self._lease, self.versions, **self.more)
-        for name, before in self.before.items():
-            if (changes := self._row_changes.get(name, [])) is not None:
-                keep_step(str(self._db.uri), name, RowStep(before, self.versions[name], tuple(changes)))
+        keep_steps(address, self.sequence, steps)
         for name, table in self._handles.items():
             if place := manifest_on_disk(str(self._db.uri), name, self.versions.get(name, 1)):
                 self._kept[name] = place, table
         return self.sequence
+
+    def _steps(self) -> dict[str, RowStep]:
+        """What this commit did to the tables of which that is known row by row."""
+        known = ((name, before, self._row_changes.get(name, [])) for name, before in self.before.items())
+        steps = ((name, before, changes) for name, before, changes in known if changes is not None)
+        return {name: RowStep(before, self.versions[name], tuple(changes)) for name, before, changes in steps}
 
     def _check_what_was_read(self) -> None:
         """A writer that lost its lease may have slipped rows into a table that this one read."""

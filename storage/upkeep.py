@@ -20,6 +20,8 @@ from slowwave.lifecycle.erasure import VOCABULARY, with_words_of
 from slowwave.lifecycle.forgotten_names import NameMatcher
 
 from .connection import HEAD, files
+from .disk import LEFT, remove_left
+from .lease import LEFT_HEAD
 from .migrations import (
     index_lookups,
     is_behind,
@@ -226,6 +228,7 @@ def drop_versions(store: Store, run_id: str, now: datetime) -> None:
     Nothing is dropped while compaction would still move a table: the head would name a version that is gone if this
     process died then.
     """
+    remove_left(str(store.db.uri))
     for _ in range(ROUNDS):
         with store.commit(run_id, "forget.settle", now) as tx:
             tx.keep_recovered()
@@ -258,8 +261,8 @@ def versions_of(store: Store) -> Mapping[str, int]:
 # anybody can read, but a deleted row or an old vector is in no row; what is in no row of now was in a file of before.
 
 
-_RESTING = (f"{LEDGER}.lance/", f"{HEAD}.lance/")
-_CONTENT = ("/data/", "/_indices/", "/_deletions/")
+_RESTING = (f"{LEDGER}.lance/", f"{HEAD}.lance/", f"{LEFT}/{LEFT_HEAD}")
+_CONTENT = ("/data/", "/_indices/", "/_deletions/", f"{LEFT}/")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slowwave.common.frames import of_arrow
+
 from .residents import Condition, Key, MatchedRows, Resident, Row
 from .row_steps import RowStep
 from .rows import ROW, filled, id_filters, kinds_of, quoted
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from lancedb import AsyncTable
     from lancedb.query import AsyncVectorQuery
 
@@ -98,7 +101,7 @@ class Tables:
         talks = ", ".join(map(quoted, sorted({talk for talk, _ in turns})))
         places = ", ".join(map(str, sorted({place for _, place in turns})))
         query = (await self.table(name)).query().where(f"conversation_id IN ({talks}) AND ordinal IN ({places})")
-        return frame_of(await query.select(list(columns)).to_arrow()).rows(named=True)
+        return of_arrow(await query.select(list(columns)).to_arrow()).rows(named=True)
 
     async def fetch(
         self, name: str, key: str, ids: Sequence[str], columns: Sequence[str], where: str | None = None
@@ -110,7 +113,7 @@ class Tables:
         wanted = [f"{part}{more}" for part in id_filters(list(ids), key)] or ["false"]
         table = await self.table(name)
         parts = [await table.query().where(part).select(known).to_arrow() for part in wanted]
-        found = pl.concat([frame_of(part) for part in parts])
+        found = pl.concat([of_arrow(part) for part in parts])
         return found if len(known) == len(columns) else filled(found, kinds_of(name, columns)).select(columns)
 
     async def nearest(self, name: str, vector: npt.NDArray[np.float32], limit: int) -> AsyncVectorQuery:
@@ -128,7 +131,7 @@ class Tables:
         """These columns of all rows of a table, always by query and in the order of the table."""
         there = {*await self.columns(name), ROW}
         known = [column for column in columns if column in there] or ["id"]
-        rows = frame_of(await (await self.table(name)).query().select(known).to_arrow())
+        rows = of_arrow(await (await self.table(name)).query().select(known).to_arrow())
         return rows if known == [*columns] else filled(rows, kinds_of(name, [*{*columns} - {ROW}])).select(columns)
 
 
@@ -153,13 +156,6 @@ def found_in(frame: pl.DataFrame) -> MatchedRows:
     return MatchedRows(frame.drop("vector").rows(named=True), vectors)
 
 
-def with_cosines(rows: object) -> pl.DataFrame:
+def with_cosines(rows: pa.Table) -> pl.DataFrame:
     """What a query of `Tables.nearest` answered, with `cosine` in place of `_distance`."""
-    return frame_of(rows).with_columns(cosine=1.0 - pl.col("_distance").cast(pl.Float64)).drop("_distance")
-
-
-def frame_of(rows: object) -> pl.DataFrame:
-    """What LanceDB answered, as a frame."""
-    frame = pl.from_arrow(rows)
-    assert isinstance(frame, pl.DataFrame)
-    return frame
+    return of_arrow(rows).with_columns(cosine=1.0 - pl.col("_distance").cast(pl.Float64)).drop("_distance")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -29,7 +30,18 @@ def as_another_process(patch: pytest.MonkeyPatch) -> None:
     """What is written from here on is handed to nobody in this process."""
     patch.setattr(row_steps, "_steps", {})
     patch.setattr(row_steps, "_sizes", Counter())
+    patch.setattr(row_steps, "_seen", {})
     snapshots.IN_MEMORY.clear()
+
+
+@contextmanager
+def another_process() -> Iterator[None]:
+    """What is written inside, this process finds only on the disk."""
+    readers = dict(snapshots.IN_MEMORY)
+    with pytest.MonkeyPatch.context() as patch:
+        as_another_process(patch)
+        yield
+    snapshots.IN_MEMORY.update(readers)
 
 
 def fact(name: str, statement: str, /, **more: Any) -> Row:

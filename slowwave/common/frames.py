@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import polars as pl
+import pyarrow as pa
 
 from .text import row_id
 from .timestamps import microseconds_of
@@ -74,6 +75,13 @@ def empty(schema: Schema) -> pl.DataFrame:
     if known is None or known[0] is not schema:  # the schema is kept, so that no other one gets its number
         known = _EMPTY[id(schema)] = schema, pl.DataFrame(schema=dict(schema))
     return known[1]
+
+
+def of_arrow(rows: pa.Table | pa.RecordBatch) -> pl.DataFrame:
+    """Rows of Arrow as a frame. `polars.from_arrow` goes by columns, and takes four times as long for few rows."""
+    table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+    frame = pl.DataFrame(table.to_reader())
+    return frame if frame.n_chunks() == 1 else frame.rechunk()
 
 
 def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:

@@ -137,19 +137,34 @@ def index_names(entities: pl.DataFrame, aliases: pl.DataFrame) -> NameIndex:
     A name that is among the aliases too counts as the name alone: else "sql" would find GraphQL.
     """
     own = entities.sort("id")
-    lists = [words_of(own[column]) for column in ("name", "summary")]
-    sizes = np.array([each.list.len().fill_null(0).to_numpy() for each in lists], np.int64)
-    occurrences = pl.concat([each.explode() for each in lists]).drop_nulls()
-    distinct = occurrences.unique().sort()
+    distinct, numbers, sizes = _numbered([words_of(own[column]) for column in ("name", "summary")])
     place = np.repeat(np.tile(np.arange(len(own)), 2), sizes.ravel())
-    where = distinct.search_sorted(occurrences).to_numpy().astype(np.int64) * len(own) + place
+    where = numbers * len(own) + place
     coded = np.sort(2 * where + np.repeat([0, 1], sizes.sum(1)))  # one sort, much faster than groups of pairs
     first = np.flatnonzero(np.diff(coded // 2, prepend=-1))
     words, places = np.divmod(coded[first] // 2, max(len(own), 1))
     counts = np.add.reduceat(_COLUMN_WEIGHTS[coded % 2], first) if len(first) else np.zeros(0)
     starts = np.concatenate(([0], np.cumsum(np.bincount(words, minlength=len(distinct)))))
-    return NameIndex(
-        own["id"], distinct.to_list(), starts, places.astype(np.int32), counts, sizes.sum(0), *_other(own, aliases)
+    return NameIndex(own["id"], distinct, starts, places.astype(np.int32), counts, sizes.sum(0), *_other(own, aliases))
+
+
+def _numbered(lists: list[pl.Series]) -> tuple[list[str], Offsets, Offsets]:
+    """The distinct words of lists of words, sorted; the number of each word that is said; how many are in each list.
+
+    Of few lists Python has them before Polars has begun.
+    """
+    if max(map(len, lists)) > frames.FEW:
+        sizes = np.array([each.list.len().fill_null(0).to_numpy() for each in lists], np.int64)
+        said = pl.concat([each.explode() for each in lists]).drop_nulls()
+        distinct = said.unique().sort()
+        return distinct.to_list(), distinct.search_sorted(said).to_numpy().astype(np.int64), sizes
+    few = [[words or [] for words in each.to_list()] for each in lists]
+    flat = [word for each in few for words in each for word in words]
+    number = {word: place for place, word in enumerate(sorted({*flat}))}
+    return (
+        [*number],
+        np.array([number[word] for word in flat], np.int64),
+        np.array([[*map(len, each)] for each in few], np.int64),
     )
 
 
@@ -205,13 +220,22 @@ def words_of(texts: pl.Series) -> pl.Series:
 
 
 def _other(entities: pl.DataFrame, aliases: pl.DataFrame) -> tuple[str, Offsets, Places]:
-    if aliases.is_empty():
+    if _has_no_other(entities, aliases):
         return *_as_lines([]), np.zeros(0, np.int32)
     places = entities.select(pl.col("id"), own=folded(entities["name"])).with_row_index("place")
     named = aliases.select(id="entity_id", name=folded(aliases["alias_name"]).str.replace_all(r"\s+", " "))
     other = named.join(places, on="id").filter(pl.col("name") != pl.col("own")).unique(["id", "name"])
     other = other.sort("place", "name")
     return *_as_lines(other["name"].to_list()), other["place"].cast(pl.Int32).to_numpy()
+
+
+def _has_no_other(entities: pl.DataFrame, aliases: pl.DataFrame) -> bool:
+    """Whether a few entities have no other names, as most new ones; False where it takes a closer look."""
+    if len(aliases) > frames.FEW or len(entities) > frames.FEW:
+        return False
+    names = dict(frames.rows_of(entities, "id", "name"))
+    known = ((names.get(owner), alias) for owner, alias in frames.rows_of(aliases, "entity_id", "alias_name"))
+    return all(own and alias.isascii() and own.isascii() and alias.lower() == own.lower() for own, alias in known)
 
 
 def _as_lines(names: list[str]) -> tuple[str, Offsets]:

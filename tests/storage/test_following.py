@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import shutil
 import warnings
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from errno import ENOSPC
 from pathlib import Path
 from typing import Any, cast
@@ -18,10 +19,11 @@ import pytest
 from conftest import EPOCH
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stores import as_another_process, fact
+from stores import another_process, as_another_process, fact
 
 from recall.search import RESIDENT
 from storage import following, residents, row_steps, snapshots, vectors
+from storage.disk import LEFT
 from storage.following import Residents, State
 from storage.handles import WarmTables
 from storage.residents import Condition, Resident, ResidentSpec
@@ -159,13 +161,20 @@ def do(store: Store, deed: str, chosen: list[int], turn: int) -> None:
         pass
 
 
-@pytest.mark.parametrize(
-    "is_own", [True, pytest.param(False, marks=pytest.mark.proof)], ids=["of this process", "of another"]
-)
+def rows_are_gone(place: Path) -> None:
+    """What was left for other processes is not there."""
+    for file in (place / "default" / LEFT).glob("*"):
+        file.unlink()
+
+
+GONE = "another, whose files are gone"
+
+
+@pytest.mark.parametrize("writer", ["own", "another", pytest.param(GONE, marks=pytest.mark.proof)])
 @given(history=st.lists(st.tuples(deeds, st.booleans()), min_size=1, max_size=8))
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_after_any_history_memory_answers_as_a_fresh_process_does(
-    empty_store: Path, tmp_path_factory: pytest.TempPathFactory, is_own: bool, history: list[Any]
+    empty_store: Path, tmp_path_factory: pytest.TempPathFactory, writer: str, history: list[Any]
 ) -> None:
     place = tmp_path_factory.mktemp("following") / "store"
     shutil.copytree(empty_store, place)
@@ -180,9 +189,10 @@ def test_after_any_history_memory_answers_as_a_fresh_process_does(
         reader = Reader(store)
         reader.state()
         for turn, ((deed, chosen), is_looked_at) in enumerate(history, 1):
-            if not is_own:
-                as_another_process(patch)
-            do(store, deed, chosen, turn)
+            with nullcontext() if writer == "own" else another_process():
+                do(store, deed, chosen, turn)
+            if writer == GONE:
+                rows_are_gone(place)
             if is_looked_at or turn == len(history):
                 fresh = Reader(Store.open(str(place)))
                 assert answers(reader.state()) == answers(fresh.state())
@@ -340,14 +350,67 @@ def test_a_small_table_is_read_by_one_query_and_a_large_one_column_by_column(
     large.close()
 
 
-def test_what_is_written_is_taken_over_and_not_read_again(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_own", [True, False])
+def test_what_is_written_is_taken_over_and_not_read_again(
+    filled: Store, monkeypatch: pytest.MonkeyPatch, is_own: bool
+) -> None:
     reader = Reader(filled)
     reader.state()
-    monkeypatch.setattr(Residents, "_loaded", None)  # nothing may be read whole any more
-    monkeypatch.setattr(following, "read_step", None)
-    do(filled, "put", [0, 30], 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Residents, "_loaded", None)  # nothing may be read whole any more
+        patch.setattr(following, "read_step", None)
+        for turn, (deed, chosen, left) in enumerate(
+            [("put", [0, 30], 13), ("remove", [0, 5], 11), ("say", [0], 12)], 1
+        ):
+            with nullcontext() if is_own else another_process():
+                do(filled, deed, chosen, turn)
+            assert len(reader.state()["facts"]) == left
+    fresh = Reader(Store.open(str(filled.uri)))
+    assert answers(reader.state()) == answers(fresh.state())
+    for each in (reader, fresh):
+        each.close()
+
+
+@pytest.mark.parametrize("harm", ["cut off", "of another store", "nonsense"])
+def test_what_another_process_left_is_not_believed_where_it_does_not_fit(filled: Store, harm: str) -> None:
+    reader = Reader(filled)
+    reader.state()
+    with another_process():
+        do(filled, "put", [0, 30], 1)
+    for file in [*(Path(filled.uri) / "default" / LEFT).glob("*")]:
+        content = file.read_bytes()
+        if harm == "of another store":  # whose manifests are other files
+            content = re.sub(rb'("place": |^\[)\[\d+, \d+', lambda found: found[0][:-1] + b"7", content)
+        file.write_bytes(
+            content[: len(content) // 2] if harm == "cut off" else b"{}" if harm == "nonsense" else content
+        )
+    fresh = Reader(Store.open(str(filled.uri)))
+    assert answers(reader.state()) == answers(fresh.state())
+    for each in (reader, fresh):
+        each.close()
+
+
+def test_a_commit_stands_though_the_disk_takes_nothing_for_other_processes(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    reader = Reader(filled)
+    reader.state()
+    with another_process():
+        monkeypatch.setattr(Path, "write_bytes", full)
+        do(filled, "put", [0, 30], 1)
     assert len(reader.state()["facts"]) == 13
     reader.close()
+
+
+def test_only_the_last_commits_are_left_for_other_processes(filled: Store) -> None:
+    for turn in range(1, row_steps.KEPT_FILES + 9):
+        do(filled, "put", [turn % 7], turn)
+    left = sorted(int(file.stem) for file in (Path(filled.uri) / "default" / LEFT).glob("*.arrow"))
+    newest = filled.head.sequence
+    assert left == [*range(newest - row_steps.KEPT_FILES + 1, newest + 1)]
 
 
 def test_whole_rows_are_found_by_number_until_a_compaction_moves_them(
