@@ -433,10 +433,11 @@ def _live(part: Part, gone: Mask | None) -> pl.DataFrame:
 def _matrix(vectors: pl.Series, dims: int) -> Vectors:
     """(n, d) of a column of vectors, zeros where there is none."""
     if len(vectors) and not vectors.null_count():
-        return np.nan_to_num(vectors.to_numpy())
-    rows = np.zeros((len(vectors), dims), np.float32)
+        rows: Vectors = np.nan_to_num(vectors.to_numpy())
+        return rows
+    found = np.zeros((len(vectors), dims), np.float32)
     arrays = vectors.to_arrow()
     there = arrays.is_valid().to_numpy(zero_copy_only=False)
     if there.any():
-        rows[there] = arrays.flatten().to_numpy(zero_copy_only=False).reshape(-1, dims)
-    return np.nan_to_num(rows)
+        found[there] = arrays.flatten().to_numpy(zero_copy_only=False).reshape(-1, dims)
+    return np.nan_to_num(found)
