@@ -143,6 +143,47 @@ _LONGEST_POLL_S = {False: 0.1, True: 0.5}  # by whether every look is a request 
 _RENEWED_AFTER = 3  # parts of a lease
 
 
+class Queue:
+    """The place of one process among those that wait for the lease, on a local disk.
+
+    A writer that takes the lease again and again would let others wait for seconds: whoever waits leaves a file there,
+    and nobody takes the lease while an earlier one waits. Only the order hangs on it; the head says who has the lease.
+    """
+
+    FOLDER = "_waiting"
+    SILENT_S = 2.0
+    """A file that was not renewed for so long is of nobody any more."""
+
+    def __init__(self, address: str) -> None:
+        self._folder = None if is_remote(address) else Path(address.removeprefix("file://"), self.FOLDER)
+        self._own = f"{time.time_ns():020}-{uuid4().hex[:8]}"
+
+    def is_first(self) -> bool:
+        """Whether nobody waits who came earlier."""
+        try:
+            earlier = [] if self._folder is None else [e for e in os.scandir(self._folder) if e.name < self._own]
+            return all(map(self._is_silent, earlier))
+        except OSError:  # no one waits, or one has just left
+            return True
+
+    def wait(self) -> None:
+        """Leave the file, or renew it; a disk that refuses it stands in nobody's way."""
+        if self._folder is not None:
+            with suppress(OSError):
+                self._folder.mkdir(exist_ok=True)
+                (self._folder / self._own).touch()
+
+    def leave(self) -> None:
+        """Take the file away, and those that nobody renews."""
+        with suppress(OSError):
+            for each in () if self._folder is None else [*os.scandir(self._folder)]:
+                if each.name == self._own or self._is_silent(each):
+                    os.unlink(each.path)
+
+    def _is_silent(self, file: os.DirEntry[str]) -> bool:
+        return abs(time.time() - file.stat().st_mtime) > self.SILENT_S  # in the future: the clock was set back
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
     """The one row: `sequence` counts commits, `lease_count` counts every change of the lease."""
@@ -221,7 +262,7 @@ class HeadRow:
         self._clock = clock or Clock()
         self._uri = str(db.uri)
         self._has_read = False
-        self._longest_poll_s = _LONGEST_POLL_S[is_remote(str(db.uri))]
+        self._is_far = is_remote(str(db.uri))
 
     def read(self) -> Head:
         """The head as it is now: the one that was read last, as long as its table has no newer file."""
@@ -253,27 +294,36 @@ class HeadRow:
         A lease that did not change for its whole length is taken over, too. This process measures that with its steady
         clock, so a wall clock that was set back by an hour blocks nobody for an hour.
         """
+        queue = Queue(self._uri)
+        try:
+            return self._acquired(run_id, lease_s, wait_s, queue)
+        finally:
+            queue.leave()
+
+    def _acquired(self, run_id: str, lease_s: float, wait_s: float, queue: Queue) -> Lease:
         clock, owner, poll = self._clock, new_owner(run_id), _FIRST_POLL_S
         began = changed_at = clock.steady()
         last: Head | None = None
         is_first = True
         while True:
-            head, now = self.read(), clock.steady()
+            head, now, is_next = self.read(), clock.steady(), queue.is_first()
             if last is None or head.lease_count != last.lease_count:
                 last, changed_at = head, now
             stated = _parsed(head.owner)
             length_s = lease_s if stated is None or stated.lease_s is None else stated.lease_s
             is_silent = now - changed_at > length_s
-            if (is_silent or head.is_free(clock)) and (lease := self._take(head, owner, lease_s)):
+            if is_next and (is_silent or head.is_free(clock)) and (lease := self._take(head, owner, lease_s)):
                 return lease if is_first else replace(lease, waited_s=clock.steady() - began)
             is_first = False
             if now - began > wait_s:
+                writer = holder(head.owner) if head.owner else "one process after another"
                 raise LeaseBusy(
-                    f"The namespace is being written by {holder(head.owner)}; waited {wait_s:g} s.",
+                    f"The namespace is being written by {writer}; waited {wait_s:g} s.",
                     "Wait for it to finish, or raise retention.lease_wait_s.",
                 )
+            queue.wait()
             clock.sleep(poll)
-            poll = min(poll * 1.2, self._longest_poll_s)
+            poll = _FIRST_POLL_S if is_next and not self._is_far else min(poll * 1.2, _LONGEST_POLL_S[self._is_far])
 
     def _take(self, head: Head, owner: str, lease_s: float) -> Lease | None:
         named, until = with_time(owner, lease_s), self._clock.wall() + lease_s

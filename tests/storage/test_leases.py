@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from inference.embedding import open_embedder
 from slowwave.common.errors import Fenced, LeaseBusy, Refused, UndoRefused
 from storage.connection import HEAD
-from storage.lease import Clock, HeadRow, Lease, new_owner, with_time
+from storage.lease import Clock, HeadRow, Lease, Queue, new_owner, with_time
 from storage.store import Store, in_order
 from storage.undo import undo
 from tasks.runtime.runs import as_run, end_run, existing_run
@@ -152,6 +153,48 @@ class TestWaits:
         waits = snapshot.frame("commits", f"run_id = '{run.id}'", ["sequence", "waited_s"]).sort("sequence")["waited_s"]
         assert 0.2 < waits[0] < 30
         assert waits[1] == 0
+
+
+class TestQueue:
+    def test_who_came_first_has_the_lease_first(self, new_store: NewStore) -> None:
+        store = new_store()
+        queues = [Queue(str(store.db.uri)) for _ in range(2)]
+        for queue in reversed(queues):
+            queue.wait()
+        assert [queue.is_first() for queue in queues] == [True, False]
+        with pytest.raises(LeaseBusy, match="one process after another"):
+            take(store, Watch(), wait_s=1)
+        queues[0].leave()
+        assert queues[1].is_first()
+        queues[1].leave()
+        assert take(store, Watch(), wait_s=0).waited_s == 0
+
+    @pytest.mark.parametrize("age_s", [3.0, -HOUR], ids=["dead", "dead, and the clock was set back"])
+    def test_nobody_waits_for_one_that_is_gone(self, new_store: NewStore, age_s: float) -> None:
+        store = new_store()
+        Queue(str(store.db.uri)).wait()
+        (file,) = Path(store.db.uri, Queue.FOLDER).iterdir()
+        os.utime(file, (time.time() - age_s,) * 2)
+        assert take(store, Watch(), wait_s=0).waited_s == 0
+        assert not file.exists()
+
+    def test_a_writer_that_goes_on_and_on_lets_those_in_who_wait(self, new_store: NewStore) -> None:
+        store, order = new_store(), list[str]()
+
+        def commit(name: str) -> None:
+            with store.commit(name, "test", EPOCH) as tx:
+                tx.upsert("metadata", pl.DataFrame({"id": [name], "number": [1.0]}))
+                order.append(name)
+
+        with ThreadPoolExecutor(1) as pool:
+            with store.commit("busy", "test", EPOCH):
+                waiting = pool.submit(commit, "waits")
+                while not any(Path(store.db.uri).glob(f"{Queue.FOLDER}/*")):
+                    time.sleep(0.001)
+            commit("busy again")
+            waiting.result()
+        assert order == ["waits", "busy again"]
+        assert not [*Path(store.db.uri, Queue.FOLDER).iterdir()]
 
 
 def put(store: Store, run: str, hours: float, number: float) -> None:
