@@ -9,7 +9,7 @@ Namespaces, commits and snapshots
 - `lease`: the one row that says which version of each table counts, and who may write
 - `store`: opens and makes namespaces; begins commits and snapshots
 - `transactions`: one commit
-- `row_steps`: the rows that a process wrote, for what follows in memory, and to join small files
+- `row_steps`: the rows that commits wrote, for what is in memory here and in other processes, and to join small files
 - `drafts`: a commit whose changes wait for a person
 - `snapshots`: reads of one commit
 - `changes`: which rows a run changed

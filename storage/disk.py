@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -249,7 +248,7 @@ def leave(address: str, name: str, content: bytes) -> None:
     if is_remote(address):
         return
     place = Path(address.removeprefix("file://"), LEFT, name)
-    made = place.with_name(f"{name}.{os.getpid()}.{threading.get_ident()}")
+    made = place.with_name(f"{name}.new")
     try:
         place.parent.mkdir(exist_ok=True)
         made.write_bytes(content)

@@ -6,7 +6,6 @@ What is in memory follows them (`following`).
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -86,21 +85,31 @@ def follow(address: str, names: Iterable[str]) -> None:
 def keep_steps(address: str, sequence: int, steps: Mapping[str, RowStep]) -> None:
     """Keep what this process has just published with the commit of this number, where somebody follows the tables."""
     with _learning:
-        _seen[address] = sequence
+        _seen[address] = max(sequence, _seen.get(address, 0))
         for name, step in steps.items():
             if (address, name) in _steps:
                 _keep(address, name, step, manifest_on_disk(address, name, step.after))
 
 
 def lose_track(address: str) -> None:
-    """Another state lies in the folder than the last commit tells: begin with the next one."""
+    """Another state lies in the folder than was known: begin with the next commit."""
     with _learning:
         _seen.pop(address, None)
+        _forget(address)
+
+
+def _forget(address: str) -> None:
+    with _lock:
+        for key in [key for key in _steps if key[0] == address]:
+            _steps[key].clear()
+            del _sizes[key]
 
 
 def _keep(address: str, name: str, step: RowStep, place: object) -> None:
     with _lock:
         steps = _steps[address, name]
+        if steps and steps[-1][0].after >= step.after:
+            return  # learned already, from the own file
         steps.append((step, place))
         _sizes[address, name] += step.size + 1
         while len(steps) > 1 and _sizes[address, name] > MOST_ROWS:
@@ -112,7 +121,8 @@ def _keep(address: str, name: str, step: RowStep, place: object) -> None:
 # time and no more: the tables are the truth. An erasure removes all of them.
 
 
-KEPT_FILES = 32
+KEPT_FILES, MOST_BYTES, LARGE_FILE = 32, 32 << 20, 1 << 20
+"""How many files are kept, and up to which size together, which is looked at where one is large."""
 MOST_LEFT = 8_192
 """Rows of a commit of which the steps are left; of more the tables are read."""
 _ABOUT = b"slowwave"
@@ -122,8 +132,7 @@ def leave_steps(address: str, sequence: int, steps: Mapping[str, RowStep]) -> No
     """Leave the steps of a commit that is about to be published."""
     if is_remote(address):
         return
-    with suppress(OSError):
-        os.unlink(Path(address.removeprefix("file://"), LEFT, _file_of(sequence - KEPT_FILES)))
+    _remove_old(address, [sequence - KEPT_FILES])
     if not 0 < sum(step.size for step in steps.values()) <= MOST_LEFT:
         return
     file = pa.BufferOutputStream()
@@ -131,7 +140,20 @@ def leave_steps(address: str, sequence: int, steps: Mapping[str, RowStep]) -> No
         about = {"table": name, "before": step.before, "place": manifest_on_disk(address, name, step.after)}
         for change in step.changes or (frozenset[str](),):
             _write(file, change, about)
-    leave(address, _file_of(sequence), file.getvalue())
+    content = file.getvalue()
+    leave(address, _file_of(sequence), content)
+    if len(content) > LARGE_FILE:
+        _remove_old(address, range(sequence - 1, sequence - KEPT_FILES, -1), MOST_BYTES - len(content))
+
+
+def _remove_old(address: str, commits: Iterable[int], room: int = 0) -> None:
+    """Remove the files of these commits, but for those of the first ones that have room: so many bytes."""
+    for number in commits:
+        with suppress(OSError):  # that commit left none
+            place = Path(address.removeprefix("file://"), LEFT, _file_of(number))
+            room -= place.stat().st_size
+            if room < 0:
+                place.unlink()
 
 
 def _write(file: pa.NativeFile, change: Change, about: Mapping[str, object]) -> None:
@@ -146,10 +168,12 @@ def _write(file: pa.NativeFile, change: Change, about: Mapping[str, object]) -> 
 def learn_steps(address: str, sequence: int) -> None:
     """Keep what others wrote up to the commit of this number, as far as they left it and somebody here follows it."""
     with _learning:
-        before = _seen.setdefault(address, sequence)
+        before = _seen.get(address, sequence)
+        if before > sequence:  # another store lies in the folder now
+            _forget(address)
+        _seen[address] = sequence
         if before >= sequence or is_remote(address):
             return
-        _seen[address] = sequence
         for number in range(max(before + 1, sequence - KEPT_FILES + 1), sequence + 1):
             try:
                 steps = _steps_in(left(address, _file_of(number)))

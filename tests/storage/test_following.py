@@ -412,6 +412,22 @@ def test_only_the_last_commits_are_left_for_other_processes(filled: Store) -> No
     assert left == [*range(newest - row_steps.KEPT_FILES + 1, newest + 1)]
 
 
+def test_what_is_left_for_other_processes_takes_no_more_than_its_room(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(filled.uri) / "default" / LEFT
+    do(filled, "put", [1], 1)
+    room = 3 * (folder / f"{filled.head.sequence}.arrow").stat().st_size
+    monkeypatch.setattr(row_steps, "LARGE_FILE", 1)
+    monkeypatch.setattr(row_steps, "MOST_BYTES", room)
+    for turn in range(2, 9):
+        do(filled, "put", [turn], turn)
+    left = sorted(folder.glob("*.arrow"), key=lambda file: int(file.stem))
+    assert len(left) >= 2
+    assert int(left[-1].stem) == filled.head.sequence
+    assert sum(file.stat().st_size for file in left) <= room
+
+
 def test_whole_rows_are_found_by_number_until_a_compaction_moves_them(
     filled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
