@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import sys
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from lancedb.query import AsyncQuery, AsyncQueryBase, AsyncTakeQuery
     from lancedb.table import AddResult, Table
     from pyarrow import fs
+
+log = logging.getLogger("slowwave")
 
 # LanceDB without the client of REST services, which it imports and no store of ours uses. `lancedb` needs records
 # that lie in the package of that client. Python executes a package before anything that lies in it, and this one
@@ -327,6 +330,56 @@ def files(uri: str) -> dict[str, int]:
         system, path = file_system(uri)
         infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
     return {info.path[len(path) + 1 :]: info.size or 0 for info in infos if info.type == fs.FileType.File}
+
+
+# Files that a process leaves beside the tables for others, which save them queries. The tables are the truth: each file
+# says which versions it belongs to, and nothing depends on its being there.
+
+
+LEFT = "_steps"
+
+
+def leave(address: str, name: str, content: bytes) -> None:
+    """Leave a file; a place that refuses it stands in nobody's way."""
+    try:
+        if is_remote(address):  # where a file is there once it is whole
+            system, path = file_system(address)
+            with system.open_output_stream(f"{path}/{LEFT}/{name}") as file:
+                file.write(content)
+            return
+        place = _left_at(address) / name
+        place.parent.mkdir(exist_ok=True)
+        made = place.with_name(f"{name}.new")
+        made.write_bytes(content)
+        made.replace(place)
+    except OSError as error:
+        log.info("%s is not left for other processes: %s", name, error)
+
+
+def left(address: str, name: str) -> bytes:
+    """What was left; raises `OSError` where nothing was."""
+    if not is_remote(address):
+        return (_left_at(address) / name).read_bytes()
+    system, path = file_system(address)
+    with system.open_input_file(f"{path}/{LEFT}/{name}") as file:
+        return bytes(file.read())
+
+
+def all_left(address: str) -> dict[str, int]:
+    """The names of the files that were left, with their sizes in bytes."""
+    return files(f"{address.rstrip('/')}/{LEFT}")
+
+
+def remove_left(address: str, names: Iterable[str]) -> None:
+    """Remove files that were left, if they are still there."""
+    system, path = file_system(address)
+    for name in names:
+        with suppress(FileNotFoundError):
+            system.delete_file(f"{path}/{LEFT}/{name}")
+
+
+def _left_at(address: str) -> Path:
+    return Path(address.removeprefix("file://"), LEFT)
 
 
 def check_bucket(uri: str) -> None:

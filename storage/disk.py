@@ -6,7 +6,6 @@ in the words of its own source files; a message alone is not believed: the files
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import warnings
@@ -26,8 +25,6 @@ from .connection import HEAD, MANIFEST, is_remote
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
     from lancedb.table import Table
-
-log = logging.getLogger("slowwave")
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ENDS_WITH = b"LANC"
@@ -234,40 +231,6 @@ def folder_on_disk(address: str) -> Folder | None:
     except OSError:
         return None
     return found.st_ino, found.st_ctime_ns
-
-
-# Files that a process leaves beside the tables for others on the same disk, which save them queries. The tables are the
-# truth: each file names the manifest it belongs to, and nothing depends on its being there.
-
-
-LEFT = "_steps"
-
-
-def leave(address: str, name: str, content: bytes) -> None:
-    """Leave a file; a disk that refuses it stands in nobody's way."""
-    if is_remote(address):
-        return
-    place = Path(address.removeprefix("file://"), LEFT, name)
-    made = place.with_name(f"{name}.new")
-    try:
-        place.parent.mkdir(exist_ok=True)
-        made.write_bytes(content)
-        made.replace(place)
-    except OSError as error:
-        log.info("%s is not left for other processes: %s", name, error)
-        made.unlink(missing_ok=True)
-
-
-def left(address: str, name: str) -> bytes:
-    """What was left; raises `OSError` where nothing was."""
-    return Path(address.removeprefix("file://"), LEFT, name).read_bytes()
-
-
-def remove_left(address: str) -> None:
-    """Remove all that was left: it may have what is to be erased."""
-    if not is_remote(address):
-        for file in Path(address.removeprefix("file://"), LEFT).glob("*"):
-            file.unlink(missing_ok=True)
 
 
 def manifest_name(version: int) -> str:

@@ -1,17 +1,15 @@
 """Following: tables in memory go with the commits, so that the next question finds them at the newest.
 
-Of what this process wrote the rows are handed over (`row_steps`). Of commits of others the difference of two versions
-is read: each row has the version that last wrote it, its mark.
+What commits wrote, those of others too, is handed over (`row_steps`). Where it is not known, two versions are compared:
+each row has the version that last wrote it, its mark, and a restored version has the marks it had.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,7 +23,7 @@ from .columns import Column, Columns, WordIndex, column_of, release_unused_memor
 from .disk import folder_on_disk
 from .residents import Part, Resident, ResidentSpec
 from .row_steps import BY_KEY, Change, RowStep, follow, lose_track, own_rows, own_steps
-from .rows import MARK, ROW, id_filters, quoted
+from .rows import MARK, ROW, id_filters
 from .snapshots import IN_MEMORY
 from .vectors import VectorRows
 from .warm import Tables
@@ -49,22 +47,6 @@ KEPT_STEPS = 128
 """Steps of a table that are remembered, for what else follows it."""
 
 State = Mapping[str, Resident]
-SURPRISING = ("repair", "forget", "import", "reembed", "migrate")
-"""Kinds of commits, or their beginnings, after which rows may have marks that are older than the commit."""
-COMPACTING = "upkeep"
-"""The kind of commit after which new rows may lie before old ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class Since:
-    """What commits did beside writing rows behind the others.
-
-    `undone` has, by table, the version before the first run that was taken back; a table that `is_in_order` has its new
-    rows at its end.
-    """
-
-    undone: Mapping[str, int]
-    is_in_order: bool
 
 
 class Residents:
@@ -80,7 +62,6 @@ class Residents:
         self._tables: dict[str, tuple[int, Resident]] = {}
         self._state: State = {}
         self._at: Mapping[str, int] = {}
-        self._sequence = 0
         self._of: tuple[object, str] | None = None
         self._is_asked_again = False
         self._reading: asyncio.Task[None] | None = None
@@ -103,7 +84,7 @@ class Residents:
         """Drop everything, to be read anew."""
         with self._lock:
             lose_track(self._address)
-            self._tables, self._state, self._at, self._sequence = {}, {}, {}, 0
+            self._tables, self._state, self._at = {}, {}, {}
             self._steps, self._failed = {name: [] for name in self._wanted}, {}
             if self._reading is not None:
                 self._reading.get_loop().call_soon_threadsafe(self._reading.cancel)
@@ -183,7 +164,6 @@ class Residents:
     def _adopt(self, read: dict[str, tuple[int, Resident]], tables: Tables) -> None:
         with self._lock:
             self._steps = {name: [] for name in self._wanted}
-            self._sequence = tables.sequence
             self._take(read, {name: tables.versions[name] for name in self._wanted})
 
     def steps(self, name: str, before: int, after: int) -> list[RowStep] | None:
@@ -222,59 +202,21 @@ class Residents:
 
     async def _follow_others(self, tables: Tables, at: Mapping[str, int]) -> bool:
         """Read what the commits of others changed, of all tables at once."""
-        known, since = self._tables, await self._since(tables)
+        known = self._tables
 
         async def read(name: str) -> list[RowStep] | None:
             have, resident = known[name]
             if (own := own_steps(self._address, name, have, at[name])) is not None:
                 return own
-            spec, returned = self._wanted[name], None if since is None else self._returned(name, since, have)
-            columns, is_in_order = [*spec.read, *spec.followed], since is not None and since.is_in_order
-            step = await read_step(tables, name, have, resident, columns, returned, is_in_order=is_in_order)
+            spec = self._wanted[name]
+            step = await read_step(tables, name, have, resident, [*spec.read, *spec.followed])
             return None if step is None else [step]
 
         steps = dict(zip(at, await asyncio.gather(*map(read, at)), strict=True))
         with self._lock:
             if self._tables is not known:  # a commit of this process was taken over meanwhile
                 return self.current(at) is not None
-            if not self._follow(at, lambda name, have, want: steps[name]):
-                return False
-            self._sequence = tables.sequence
-            return True
-
-    async def _since(self, tables: Tables) -> Since | None:
-        """What the commits since the last state did to the order and the marks of rows; None: not known."""
-        seen = self._sequence
-        if not 0 < seen <= tables.sequence:
-            return None
-        try:
-            commits = await tables.open("commits", tables.history)
-            query = commits.query().offset(max(await commits.count_rows() - (tables.sequence - seen), 0))
-            since = of_arrow(await query.select(["sequence", "kind", "undoes"]).to_arrow())
-        except (ValueError, RuntimeError, OSError):  # cleaned up meanwhile
-            return None
-        if since.filter(pl.col("sequence") > seen)["sequence"].n_unique() != tables.sequence - seen:
-            return None
-        kinds, undone = since["kind"], since["undoes"].explode().drop_nulls().unique().to_list()
-        if any(kind.startswith(SURPRISING) for kind in kinds):
-            return None
-        found: dict[str, int] = {}
-        if undone:
-            rows = commits.query().where(f"run_id IN ({', '.join(map(quoted, undone))})").select(["before"])
-            for before in map(json.loads, (await rows.to_arrow())["before"].to_pylist()):
-                for name, version in before.items():
-                    found[name] = min(version, found.get(name, version))
-        return Since(found, is_in_order=COMPACTING not in [*kinds])
-
-    def _returned(self, name: str, since: Since, have: int) -> frozenset[str] | None:
-        """The rows that were changed by what was taken back since the version in memory; None where not known."""
-        version = since.undone.get(name, have)
-        if version >= have:
-            return frozenset()
-        steps = [step for step in self._steps[name] if step.after > version]
-        if not steps or steps[0].before > version:
-            return None
-        return frozenset().union(*(step.ids for step in steps))
+            return self._follow(at, lambda name, have, want: steps[name])
 
     def renew(self, tables: Tables) -> None:
         """Begin to read tables anew of which much changed; the old ones answer meanwhile."""
@@ -348,38 +290,16 @@ async def _vectors(table: AsyncTable, count: int, is_compared: bool) -> VectorRo
 # What the commits of others did to a table.
 
 
-async def read_step(
-    tables: Tables,
-    name: str,
-    before: int,
-    known: Resident,
-    columns: Sequence[str],
-    returned: frozenset[str] | None,
-    *,
-    is_in_order: bool,
-) -> RowStep | None:
+async def read_step(tables: Tables, name: str, before: int, known: Resident, columns: Sequence[str]) -> RowStep | None:
     """The difference of two versions as a step with these columns; None where it is large, or cannot be read.
 
-    `known` is the table at the version `before`. Rows of newer marks were written since; they are the last ones where
-    the table `is_in_order`, not compacted meanwhile. A restored version has rows with the marks they had: `returned`
-    are those for which this may be so. Where it may be any (None), or the number of rows does not agree, both versions
-    are compared.
+    `known` is the table at the version `before`.
     """
     after, most = tables.versions[name], max(int(TOO_MANY * len(known)), FEW)
     if after < before:
         return None
     try:
         table = await tables.table(name)
-        if returned is not None:
-            size = await table.count_rows()
-            written = await _written_since(table, before, columns, size, max(size - len(known), 0), most, is_in_order)
-            maybe = sorted(returned.difference(written["id"].to_pylist()))
-            back = [await _rows(table, where, columns) for where in id_filters(maybe)]
-            written = pa.concat_tables([written, *back])
-            ids = written["id"].to_pylist()
-            gone = frozenset(known.values("id", known.places("id", maybe))).difference(ids)
-            if size == len(known) - len(gone) + len(written) - len(known.places("id", ids)):
-                return _step(before, after, written, gone, most)
         both = [await _rows(each, None, ["id", MARK]) for each in (await tables.open(name, before), table)]
         marks = [of_arrow(each) for each in both]
         changed = marks[1].join(marks[0], on=["id", MARK], how="anti")["id"]
@@ -389,32 +309,10 @@ async def read_step(
         parts = [await _rows(table, where, columns) for where in id_filters(changed.to_list())]
     except (ValueError, RuntimeError, OSError):
         return None
-    written = pa.concat_tables(parts) if parts else await _rows(table, "false", columns)
-    return _step(before, after, written, gone, most)
-
-
-async def _written_since(
-    table: AsyncTable, before: int, columns: Sequence[str], size: int, more: int, most: int, is_in_order: bool
-) -> pa.Table:
-    """The rows with newer marks: from the end of the table, which has some `more`, until one is older."""
-    count = more + 2
-    while is_in_order and count <= most:
-        query = table.query().offset(max(size - count, 0)).limit(count).select([*columns, MARK])
-        rows = await query.to_arrow()
-        marks = rows[MARK].to_numpy()
-        if count >= size or marks[0] <= before:
-            return rows.filter(pa.array(marks > before)).drop_columns([MARK])
-        count *= 4
-    return await _rows(table, f"{MARK} > {before}", columns)
+    changes: list[Change] = [part for part in parts if len(part)]
+    return RowStep(before, after, (*changes, gone) if gone else (*changes,))
 
 
 async def _rows(table: AsyncTable, where: str | None, columns: Sequence[str]) -> pa.Table:
     query = table.query().select(list(columns))
     return await (query.where(where) if where else query).to_arrow()
-
-
-def _step(before: int, after: int, written: pa.Table, gone: frozenset[str], most: int) -> RowStep | None:
-    if len(written) + len(gone) > most:
-        return None
-    changes: tuple[Change, ...] = (written,) if len(written) else ()
-    return RowStep(before, after, (*changes, gone) if gone else changes)

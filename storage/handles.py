@@ -16,7 +16,6 @@ from .warm import Tables
 if TYPE_CHECKING:
     from lancedb import AsyncConnection, AsyncTable
 
-    from .lease import Head
     from .store import Store
 
 HEADS = 3
@@ -52,7 +51,7 @@ class WarmTables:
         """
         if (folder := folder_on_disk(str(self._store.db.uri))) != self._folder:
             self._folder, self._db, self.latest = folder, None, None
-        head, (versions, model) = await self._state()
+        versions, model = await self._state()
         if self._pinned:
             await self._require_versions(versions)
         if self._residents is not None:
@@ -62,7 +61,7 @@ class WarmTables:
                     break
                 if tries == HEADS - 1:
                     self._residents.forget()  # the folder holds an earlier state, as a copy that was put back
-                head, (versions, model) = await self._state()  # a commit was taken over after the head was read
+                versions, model = await self._state()  # a commit was taken over after the head was read
         wanted = {name: versions.get(name, 1) for name in self._names}  # version 1 is the table before its first row
         tables = self.latest
         if tables is None or tables.versions != wanted or tables.embed_model != model:
@@ -74,12 +73,7 @@ class WarmTables:
             residents = self._residents.current(tables.versions)
             if residents is None:
                 on_change()
-                seen = (
-                    tables
-                    if head is None
-                    else replace(tables, sequence=head.sequence, history=head.versions["commits"])
-                )
-                reading = self._residents.of(seen, is_eager=is_eager)
+                reading = self._residents.of(tables, is_eager=is_eager)
                 residents = await asyncio.shield(reading)  # goes on for the next question if this one is given up
             if residents is not tables.residents:
                 tables = replace(tables, residents=residents, steps=self._residents.steps)
@@ -88,13 +82,13 @@ class WarmTables:
         self.latest = tables
         return tables
 
-    async def _state(self) -> tuple[Head | None, tuple[Mapping[str, int], str]]:
-        """The head, if the tables follow it, and the versions and the model of their vectors."""
+    async def _state(self) -> tuple[Mapping[str, int], str]:
+        """The versions that are to be read, and the model of their vectors."""
         if self._pinned:
-            return None, self._pinned
+            return self._pinned
         is_far = is_remote(self._store.uri)  # a look at its head is a request over the network
         head = await asyncio.to_thread(lambda: self._store.head) if is_far else self._store.head
-        return head, (head.versions, head.embed_model)
+        return head.versions, head.embed_model
 
     async def _require_versions(self, versions: Mapping[str, int]) -> None:
         """Raise `StoreMismatch` where a pinned version is gone, whatever of it is in memory: it may be erased."""

@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from slowwave.common.errors import Fenced, LeaseBusy, UnusableInput
 
-from .connection import HEAD, answer, is_remote, query_of
-from .disk import leave, left, newest_file_on_disk
+from .connection import HEAD, answer, is_remote, leave, left, query_of
+from .disk import newest_file_on_disk
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection

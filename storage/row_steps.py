@@ -6,19 +6,22 @@ What is in memory follows them (`following`).
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TypeAlias
 
 import pyarrow as pa
 
-from .connection import is_remote
-from .disk import LEFT, leave, left, manifest_on_disk
+from slowwave.common.errors import UnusableInput
+
+from .connection import all_left, leave, left, remove_left
+from .disk import manifest_on_disk
+
+log = logging.getLogger("slowwave")
 
 MOST_ROWS = 256
 """Rows of a table that a process keeps of what it wrote, and one more for each commit: some 20 kB each."""
@@ -121,39 +124,40 @@ def _keep(address: str, name: str, step: RowStep, place: object) -> None:
 # time and no more: the tables are the truth. An erasure removes all of them.
 
 
-KEPT_FILES, MOST_BYTES, LARGE_FILE = 32, 32 << 20, 1 << 20
-"""How many files are kept, and up to which size together, which is looked at where one is large."""
+KEPT_FILES, MOST_BYTES, LARGE_FILE = 128, 32 << 20, 1 << 20
+"""How many files stay, and up to which size together: old ones are removed after a large one, and now and then."""
 MOST_LEFT = 8_192
 """Rows of a commit of which the steps are left; of more the tables are read."""
 _ABOUT = b"slowwave"
+_ENDS = ".arrow"
 
 
 def leave_steps(address: str, sequence: int, steps: Mapping[str, RowStep]) -> None:
     """Leave the steps of a commit that is about to be published."""
-    if is_remote(address):
-        return
-    _remove_old(address, [sequence - KEPT_FILES])
     if not 0 < sum(step.size for step in steps.values()) <= MOST_LEFT:
         return
     file = pa.BufferOutputStream()
     for name, step in steps.items():
-        about = {"table": name, "before": step.before, "place": manifest_on_disk(address, name, step.after)}
+        place = manifest_on_disk(address, name, step.after)
+        about = {"table": name, "before": step.before, "after": step.after, "place": place}
         for change in step.changes or (frozenset[str](),):
             _write(file, change, about)
     content = file.getvalue()
-    leave(address, _file_of(sequence), content)
+    leave(address, f"{sequence}{_ENDS}", content)
     if len(content) > LARGE_FILE:
-        _remove_old(address, range(sequence - 1, sequence - KEPT_FILES, -1), MOST_BYTES - len(content))
+        tidy_steps(address)
 
 
-def _remove_old(address: str, commits: Iterable[int], room: int = 0) -> None:
-    """Remove the files of these commits, but for those of the first ones that have room: so many bytes."""
-    for number in commits:
-        with suppress(OSError):  # that commit left none
-            place = Path(address.removeprefix("file://"), LEFT, _file_of(number))
-            room -= place.stat().st_size
-            if room < 0:
-                place.unlink()
+def tidy_steps(address: str, *, room: int = MOST_BYTES, most: int = KEPT_FILES) -> None:
+    """Remove all but the newest of what was left."""
+    try:
+        sizes = {name: size for name, size in all_left(address).items() if name.endswith(_ENDS)}
+        for place, name in enumerate(sorted(sizes, key=lambda name: int(name.removesuffix(_ENDS)), reverse=True)):
+            room -= sizes[name]
+            if place >= most or room < 0:
+                remove_left(address, [name])
+    except (OSError, ValueError, UnusableInput) as error:
+        log.info("what was left for other processes is not tidied: %s", error)
 
 
 def _write(file: pa.NativeFile, change: Change, about: Mapping[str, object]) -> None:
@@ -172,11 +176,11 @@ def learn_steps(address: str, sequence: int) -> None:
         if before > sequence:  # another store lies in the folder now
             _forget(address)
         _seen[address] = sequence
-        if before >= sequence or is_remote(address):
+        if not any(where == address for where, _ in _steps):
             return
-        for number in range(max(before + 1, sequence - KEPT_FILES + 1), sequence + 1):
+        for number in range(max(before, sequence - KEPT_FILES) + 1, sequence + 1):
             try:
-                steps = _steps_in(left(address, _file_of(number)))
+                steps = _steps_in(left(address, f"{number}{_ENDS}"))
             except (OSError, pa.ArrowException, ValueError, TypeError, KeyError):
                 continue  # none was left, or it was cut off: the tables are read
             for name, (step, place) in steps.items():
@@ -192,13 +196,9 @@ def _steps_in(content: bytes) -> dict[str, tuple[RowStep, object]]:
         about = json.loads(rows.schema.metadata[_ABOUT])
         change: Change = frozenset(rows["id"].to_pylist()) if about["is_gone"] else rows.replace_schema_metadata(None)
         known = found[about["table"]][0].changes if about["table"] in found else ()
-        place, changes = tuple(about["place"]), (*known, change) if len(change) else known
-        found[about["table"]] = RowStep(about["before"], place[0], changes), place
+        step = RowStep(about["before"], about["after"], (*known, change) if len(change) else known)
+        found[about["table"]] = step, about["place"] and tuple(about["place"])
     return found
-
-
-def _file_of(sequence: int) -> str:
-    return f"{sequence}.arrow"
 
 
 def own_steps(address: str, name: str, before: int, after: int) -> list[RowStep] | None:

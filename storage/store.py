@@ -21,7 +21,7 @@ from slowwave.common.settings import RetentionSettings
 from .connection import HEAD, NO_STORE, check_bucket, connect, has_namespace, is_remote, namespaces, place_for_making
 from .disk import in_plain_words, plain_errors
 from .lease import Head, HeadRow, Lease, create_head, make_once
-from .row_steps import FEW, Pieces, learn_steps
+from .row_steps import FEW, Pieces, learn_steps, tidy_steps
 from .rows import CREATED, to_rows
 from .snapshots import IN_MEMORY, Place, Reading, Snapshot, open_table, read_rows
 from .tables import SCHEMA_VERSION, TABLES, Role, tables_of
@@ -217,6 +217,7 @@ class Store:
         due = self._pieces.add(tx.small_puts(FEW)) if kind != JOINING else {}
         if not due:
             return
+        tidy_steps(str(self.db.uri))
         try:
             with self.commit(JOINING, JOINING, tx.now) as joining:
                 for name, ids in due.items():

@@ -19,8 +19,7 @@ from slowwave.common.errors import Refused
 from slowwave.lifecycle.erasure import VOCABULARY, with_words_of
 from slowwave.lifecycle.forgotten_names import NameMatcher
 
-from .connection import HEAD, files
-from .disk import LEFT, remove_left
+from .connection import HEAD, LEFT, all_left, files, remove_left
 from .lease import LEFT_HEAD
 from .migrations import (
     index_lookups,
@@ -30,6 +29,7 @@ from .migrations import (
     missing_lookups,
     vector_index_is_due,
 )
+from .row_steps import tidy_steps
 from .rows import exact_rows, id_filters
 from .snapshots import batches_of, read_rows
 from .tables import TABLES, Role, tables_of
@@ -69,6 +69,7 @@ def tend(
     snapshot = store.snapshot()
     if after_little and snapshot.sequence % LOOKED_AT_EVERY >= OF_A_SMALL_RUN:
         return UpkeepReport((), ())
+    tidy_steps(str(store.db.uri))
     pinned = [name for name in tables_of(Role.STATE, Role.HISTORY) if not snapshot.is_blank(name)]
     if thorough or any(_is_due(snapshot.handle(name), name) for name in pinned):
         with store.commit(run_id, "upkeep", now) as tx:
@@ -228,7 +229,8 @@ def drop_versions(store: Store, run_id: str, now: datetime) -> None:
     Nothing is dropped while compaction would still move a table: the head would name a version that is gone if this
     process died then.
     """
-    remove_left(str(store.db.uri))
+    address = str(store.db.uri)
+    remove_left(address, all_left(address))
     for _ in range(ROUNDS):
         with store.commit(run_id, "forget.settle", now) as tx:
             tx.keep_recovered()

@@ -35,7 +35,6 @@ class Tables:
     """Tables at their versions, opened when they are used, with the model of their vectors and what is in memory.
 
     `handles` are those that are open, with the columns that each has: what was added to a table later is read as empty.
-    Where tables in memory follow, `sequence` is the number of the commit, and `history` the version of that table.
     """
 
     versions: Mapping[str, int]
@@ -44,8 +43,6 @@ class Tables:
     embed_model: str = ""
     residents: Mapping[str, Resident] = field(default_factory=lambda: MappingProxyType({}))
     steps: Callable[[str, int, int], Sequence[RowStep] | None] = lambda name, before, after: None
-    sequence: int = 0
-    history: int = 1
 
     async def table(self, name: str) -> AsyncTable:
         """One table, open."""

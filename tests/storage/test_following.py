@@ -23,7 +23,7 @@ from stores import another_process, as_another_process, fact
 
 from recall.search import RESIDENT
 from storage import following, residents, row_steps, snapshots, vectors
-from storage.disk import LEFT
+from storage.connection import LEFT
 from storage.following import Residents, State
 from storage.handles import WarmTables
 from storage.residents import Condition, Resident, ResidentSpec
@@ -398,34 +398,29 @@ def test_a_commit_stands_though_the_disk_takes_nothing_for_other_processes(
     reader = Reader(filled)
     reader.state()
     with another_process():
-        monkeypatch.setattr(Path, "write_bytes", full)
+        monkeypatch.setattr(Path, "write_bytes", full)  # nothing is left
         do(filled, "put", [0, 30], 1)
     assert len(reader.state()["facts"]) == 13
     reader.close()
 
 
-def test_only_the_last_commits_are_left_for_other_processes(filled: Store) -> None:
-    for turn in range(1, row_steps.KEPT_FILES + 9):
-        do(filled, "put", [turn % 7], turn)
-    left = sorted(int(file.stem) for file in (Path(filled.uri) / "default" / LEFT).glob("*.arrow"))
-    newest = filled.head.sequence
-    assert left == [*range(newest - row_steps.KEPT_FILES + 1, newest + 1)]
-
-
-def test_what_is_left_for_other_processes_takes_no_more_than_its_room(
+def test_only_the_newest_of_what_is_left_for_other_processes_stays(
     filled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Path(filled.uri) / "default" / LEFT
-    do(filled, "put", [1], 1)
-    room = 3 * (folder / f"{filled.head.sequence}.arrow").stat().st_size
+    for turn in range(1, 9):
+        do(filled, "put", [turn % 7], turn)
+    newest = filled.head.sequence
+    row_steps.tidy_steps(str(filled.db.uri), most=3)
+    assert {file.name for file in folder.glob("*.arrow")} == {f"{newest - before}.arrow" for before in range(3)}
+    size = (folder / f"{newest}.arrow").stat().st_size
+    row_steps.tidy_steps(str(filled.db.uri), room=int(2.5 * size))
+    assert {file.name for file in folder.glob("*.arrow")} == {f"{newest - before}.arrow" for before in range(2)}
     monkeypatch.setattr(row_steps, "LARGE_FILE", 1)
-    monkeypatch.setattr(row_steps, "MOST_BYTES", room)
-    for turn in range(2, 9):
-        do(filled, "put", [turn], turn)
-    left = sorted(folder.glob("*.arrow"), key=lambda file: int(file.stem))
-    assert len(left) >= 2
-    assert int(left[-1].stem) == filled.head.sequence
-    assert sum(file.stat().st_size for file in left) <= room
+    monkeypatch.setattr(row_steps, "KEPT_FILES", 1)
+    monkeypatch.setattr(row_steps.tidy_steps, "__kwdefaults__", {"room": 1 << 20, "most": 1})
+    do(filled, "put", [1], 9)
+    assert [file.name for file in folder.glob("*.arrow")] == [f"{newest + 1}.arrow"]
 
 
 def test_whole_rows_are_found_by_number_until_a_compaction_moves_them(

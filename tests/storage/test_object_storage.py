@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 from conftest import EPOCH, TINY
+from stores import another_process
 from talk import learn, said, written
 
 from bench.loopback_storage import CONDITIONAL, LoopbackStorage, loopback_storage
@@ -19,9 +21,13 @@ from inference.embedding import open_embedder
 from slowwave.common.errors import Fenced, NoStoreYet, UnknownName, UnusableInput
 from slowwave.common.settings import RetentionSettings
 from slowwave.integrations.python_api import OpenMemory
+from storage import following
 from storage.connection import HEAD, connect, files, has_namespace, namespaces
 from storage.doctor import examine
+from storage.following import Residents
+from storage.handles import WarmTables
 from storage.lease import Clock, make_once
+from storage.residents import ResidentSpec
 from storage.store import Store
 
 pytestmark = pytest.mark.proof
@@ -99,6 +105,27 @@ class TestLife:
             Store.open(URI, "defaul")
         with pytest.raises(NoStoreYet):
             Store.open("s3://memory/elsewhere")
+
+
+class TestReaders:
+    def test_what_another_process_wrote_is_read_from_one_file(
+        self, house: Store, s3: LoopbackStorage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        specs = {"metadata": ResidentSpec(("id", "number"))}
+        warm = WarmTables(house, [*specs], residents=Residents(house, specs, 1 << 30))
+        loop, key = asyncio.new_event_loop(), new_key()
+
+        def seen() -> list[str]:
+            return loop.run_until_complete(warm.newest(is_eager=True)).residents["metadata"].column("id").to_list()
+
+        assert key not in seen()
+        with another_process():
+            put(Store.open(URI), "other", 5, name=key)
+        monkeypatch.setattr(following, "read_step", None)
+        s3.taken()
+        assert key in seen()
+        assert s3.taken().total() < 12
+        loop.close()
 
 
 class TestSettings:

@@ -25,7 +25,7 @@ from slowwave.common.text import FORGOTTEN, as_json
 from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle.erasure import VOCABULARY, label_names
 from slowwave.lifecycle.forgotten_names import NameMatcher
-from storage.disk import LEFT
+from storage.connection import LEFT
 from storage.doctor import examine
 from storage.lease import new_owner
 from storage.snapshots import Snapshot
