@@ -296,7 +296,8 @@ def file_system(uri: str) -> tuple[fs.FileSystem, str]:
     if not is_remote(uri):
         return fs.LocalFileSystem(), os.path.abspath(uri.removeprefix("file://"))
     in_host = os.environ.get(IN_HOST, "").lower() in ("1", "true", "yes", "on")  # the others PyArrow knows itself
-    more = "?force_virtual_addressing=true" if in_host and uri.startswith("s3://") else ""
+    options = ["allow_delayed_open=true", *(["force_virtual_addressing=true"] if in_host else [])]  # one request a file
+    more = f"?{'&'.join(options)}" if uri.startswith("s3://") else ""
     system, path = fs.FileSystem.from_uri(f"{uri.rstrip('/')}{more}")
     return system, path
 
