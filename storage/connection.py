@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
@@ -366,9 +366,14 @@ def left(address: str, name: str) -> bytes:
         return bytes(file.read())
 
 
-def all_left(address: str) -> dict[str, int]:
-    """The names of the files that were left, with their sizes in bytes."""
-    return files(f"{address.rstrip('/')}/{LEFT}")
+def all_left(address: str) -> dict[str, tuple[int, datetime]]:
+    """The names of the files that were left, with their sizes in bytes and when they were written."""
+    from pyarrow import fs
+
+    with _reached(address):
+        system, path = file_system(address)
+        infos = system.get_file_info(fs.FileSelector(f"{path}/{LEFT}", allow_not_found=True))
+    return {info.base_name: (info.size or 0, info.mtime) for info in infos if info.type == fs.FileType.File}
 
 
 def remove_left(address: str, names: Iterable[str]) -> None:

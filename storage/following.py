@@ -20,7 +20,7 @@ import pyarrow as pa
 from slowwave.common.frames import of_arrow
 
 from .columns import Column, Columns, WordIndex, column_of, release_unused_memory
-from .disk import folder_on_disk
+from .disk import folder_on_disk, manifest_on_disk
 from .residents import Part, Resident, ResidentSpec
 from .row_steps import BY_KEY, Change, RowStep, follow, lose_track, own_rows, own_steps
 from .rows import MARK, ROW, id_filters
@@ -60,6 +60,7 @@ class Residents:
         """Those that are pinned stay at the state that they are first asked for, and nobody hands them anything."""
         self._store, self._address, self._wanted, self._most = store, str(store.db.uri), wanted, most
         self._tables: dict[str, tuple[int, Resident]] = {}
+        self._places: dict[str, object] = {}
         self._state: State = {}
         self._at: Mapping[str, int] = {}
         self._of: tuple[object, str] | None = None
@@ -98,6 +99,8 @@ class Residents:
         with self._lock:
             if at == self._at:
                 return self._state
+            if self._is_replaced():
+                self.forget()
             return self._state if self._state and self._follow(at, partial(own_steps, self._address)) else None
 
     def written(self, name: str, version: int, ids: Sequence[str], columns: Sequence[str]) -> pl.DataFrame | None:
@@ -179,6 +182,14 @@ class Residents:
     def _take(self, tables: dict[str, tuple[int, Resident]], at: Mapping[str, int]) -> None:
         self._tables, self._at = tables, dict(at)
         self._state = {name: table for name, (_, table) in tables.items()}
+        self._places = {name: self._place(name) for name in tables}
+
+    def _place(self, name: str) -> object:
+        return manifest_on_disk(self._address, name, self._tables[name][0])
+
+    def _is_replaced(self) -> bool:
+        """Whether the folder has other tables than those that were read, as a backup that was copied over them."""
+        return any(self._place(name) not in (None, self._places[name]) for name in self._tables)
 
     def _follow(self, at: Mapping[str, int], find: Callable[[str, int, int], list[RowStep] | None]) -> bool:
         """Take over the steps that `find` gives for each table; whether they lead to this state."""

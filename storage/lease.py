@@ -160,11 +160,7 @@ class Queue:
 
     def is_first(self) -> bool:
         """Whether nobody waits who came earlier."""
-        try:
-            earlier = [] if self._folder is None else [e for e in os.scandir(self._folder) if e.name < self._own]
-            return all(map(self._is_silent, earlier))
-        except OSError:  # no one waits, or one has just left
-            return True
+        return all(each.name >= self._own or self._is_silent(each) for each in self._waiting())
 
     def wait(self) -> None:
         """Leave the file, or renew it; a disk that refuses it stands in nobody's way."""
@@ -175,13 +171,24 @@ class Queue:
 
     def leave(self) -> None:
         """Take the file away, and those that nobody renews."""
-        with suppress(OSError):
-            for each in () if self._folder is None else [*os.scandir(self._folder)]:
-                if each.name == self._own or self._is_silent(each):
+        for each in self._waiting():
+            if each.name == self._own or self._is_silent(each):
+                with suppress(OSError):
                     os.unlink(each.path)
 
+    def _waiting(self) -> list[os.DirEntry[str]]:
+        if self._folder is None:
+            return []
+        try:
+            return [*os.scandir(self._folder)]
+        except OSError:  # nobody ever waited
+            return []
+
     def _is_silent(self, file: os.DirEntry[str]) -> bool:
-        return abs(time.time() - file.stat().st_mtime) > self.SILENT_S  # in the future: the clock was set back
+        try:
+            return abs(time.time() - file.stat().st_mtime) > self.SILENT_S  # in the future: the clock was set back
+        except OSError:  # it has just gone
+            return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +311,7 @@ class HeadRow:
         clock, owner, poll = self._clock, new_owner(run_id), _FIRST_POLL_S
         began = changed_at = clock.steady()
         last: Head | None = None
-        is_first = True
+        is_first, was_next = True, False
         while True:
             head, now, is_next = self.read(), clock.steady(), queue.is_first()
             if last is None or head.lease_count != last.lease_count:
@@ -323,7 +330,8 @@ class HeadRow:
                 )
             queue.wait()
             clock.sleep(poll)
-            poll = _FIRST_POLL_S if is_next and not self._is_far else min(poll * 1.2, _LONGEST_POLL_S[self._is_far])
+            poll = _FIRST_POLL_S if is_next and not was_next else min(poll * 1.2, _LONGEST_POLL_S[self._is_far])
+            was_next = is_next
 
     def _take(self, head: Head, owner: str, lease_s: float) -> Lease | None:
         named, until = with_time(owner, lease_s), self._clock.wall() + lease_s

@@ -9,8 +9,10 @@ import json
 import logging
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import TypeAlias
 
@@ -20,6 +22,7 @@ from slowwave.common.errors import UnusableInput
 
 from .connection import all_left, leave, left, remove_left
 from .disk import manifest_on_disk
+from .tables import TABLES
 
 log = logging.getLogger("slowwave")
 
@@ -101,6 +104,11 @@ def lose_track(address: str) -> None:
         _forget(address)
 
 
+def _is_there(address: str, name: str, step: RowStep, place: object) -> bool:
+    """Whether the version that a step led to is the one that the folder has now: else another store lies there."""
+    return place == manifest_on_disk(address, name, step.after)
+
+
 def _forget(address: str) -> None:
     with _lock:
         for key in [key for key in _steps if key[0] == address]:
@@ -111,6 +119,9 @@ def _forget(address: str) -> None:
 def _keep(address: str, name: str, step: RowStep, place: object) -> None:
     with _lock:
         steps = _steps[address, name]
+        if steps and not _is_there(address, name, *steps[-1]):
+            steps.clear()
+            del _sizes[address, name]
         if steps and steps[-1][0].after >= step.after:
             return  # learned already, from the own file
         steps.append((step, place))
@@ -148,13 +159,20 @@ def leave_steps(address: str, sequence: int, steps: Mapping[str, RowStep]) -> No
         tidy_steps(address)
 
 
-def tidy_steps(address: str, *, room: int = MOST_BYTES, most: int = KEPT_FILES) -> None:
-    """Remove all but the newest of what was left."""
+def take_back(address: str, sequence: int) -> None:
+    """Remove the steps of a commit that was not published."""
+    with suppress(OSError):
+        remove_left(address, [f"{sequence}{_ENDS}"])
+
+
+def tidy_steps(address: str, since: datetime | None = None, *, room: int = MOST_BYTES, most: int = KEPT_FILES) -> None:
+    """Remove all but the newest of what was left, and what is older than a time."""
     try:
-        sizes = {name: size for name, size in all_left(address).items() if name.endswith(_ENDS)}
-        for place, name in enumerate(sorted(sizes, key=lambda name: int(name.removesuffix(_ENDS)), reverse=True)):
-            room -= sizes[name]
-            if place >= most or room < 0:
+        found = {name: file for name, file in all_left(address).items() if name.endswith(_ENDS)}
+        for place, name in enumerate(sorted(found, key=lambda name: int(name.removesuffix(_ENDS)), reverse=True)):
+            size, at = found[name]
+            room -= size
+            if place >= most or room < 0 or (since is not None and at < since):
                 remove_left(address, [name])
     except (OSError, ValueError, UnusableInput) as error:
         log.info("what was left for other processes is not tidied: %s", error)
@@ -172,32 +190,45 @@ def _write(file: pa.NativeFile, change: Change, about: Mapping[str, object]) -> 
 def learn_steps(address: str, sequence: int) -> None:
     """Keep what others wrote up to the commit of this number, as far as they left it and somebody here follows it."""
     with _learning:
+        followed = [name for where, name in _steps if where == address]
         before = _seen.get(address, sequence)
-        if before > sequence:  # another store lies in the folder now
+        if before > sequence:  # an older look, or another store lies in the folder now
+            last = [(name, *_steps[address, name][-1]) for name in followed if _steps[address, name]]
+            if all(_is_there(address, *each) for each in last):
+                return
             _forget(address)
         _seen[address] = sequence
-        if not any(where == address for where, _ in _steps):
+        if not followed:
             return
         for number in range(max(before, sequence - KEPT_FILES) + 1, sequence + 1):
             try:
-                steps = _steps_in(left(address, f"{number}{_ENDS}"))
+                steps = _steps_in(left(address, f"{number}{_ENDS}"), followed)
             except (OSError, pa.ArrowException, ValueError, TypeError, KeyError):
                 continue  # none was left, or it was cut off: the tables are read
             for name, (step, place) in steps.items():
-                if (address, name) in _steps and place == manifest_on_disk(address, name, step.after):
+                if _is_there(address, name, step, place):
                     _keep(address, name, step, place)
 
 
-def _steps_in(content: bytes) -> dict[str, tuple[RowStep, object]]:
-    """The steps of a file, by table, with the manifests that they led to."""
+def _steps_in(content: bytes, names: Collection[str]) -> dict[str, tuple[RowStep, object]]:
+    """The steps of these tables in a file, with the manifests that they led to.
+
+    Raises `ValueError` where a table has other columns than here: another version of slowwave wrote it.
+    """
     file, found = pa.BufferReader(content), dict[str, tuple[RowStep, object]]()
-    while file.tell() < len(content):
-        rows = pa.ipc.open_stream(file).read_all()
-        about = json.loads(rows.schema.metadata[_ABOUT])
-        change: Change = frozenset(rows["id"].to_pylist()) if about["is_gone"] else rows.replace_schema_metadata(None)
-        known = found[about["table"]][0].changes if about["table"] in found else ()
+    while (start := file.tell()) < len(content):
+        about = json.loads((stream := pa.ipc.open_stream(file)).schema.metadata[_ABOUT])
+        stream.read_all()
+        if (name := about["table"]) not in names:
+            continue
+        own = content[start : file.tell()]  # rows of the whole file would keep all of it in memory
+        rows = pa.ipc.open_stream(own).read_all().replace_schema_metadata(None)
+        if not about["is_gone"] and {*rows.schema.names} != {*TABLES[name].schema(1).names}:
+            raise ValueError(f"{name} has other columns")
+        change: Change = frozenset(rows["id"].to_pylist()) if about["is_gone"] else rows
+        known = found[name][0].changes if name in found else ()
         step = RowStep(about["before"], about["after"], (*known, change) if len(change) else known)
-        found[about["table"]] = step, about["place"] and tuple(about["place"])
+        found[name] = step, about["place"] and tuple(about["place"])
     return found
 
 
@@ -266,11 +297,15 @@ class Pieces:
         self._lock = threading.Lock()
         self._levels: dict[str, list[list[Sequence[str]]]] = {}
 
-    def add(self, puts: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-        """Note what a commit put; returns the rows by table that are to be joined now, most often none."""
+    def add(self, puts: Mapping[str, Sequence[str]]) -> None:
+        """Note what a commit put."""
         with self._lock:
             for name, ids in puts.items():
                 self._levels.setdefault(name, [[] for _ in range(LEVELS)])[0].append(ids)
+
+    def due(self) -> dict[str, list[str]]:
+        """The rows by table that are to be joined now, most often none."""
+        with self._lock:
             if max((len(levels[0]) for levels in self._levels.values()), default=0) < AT_ONCE:
                 return {}
             joined = {name: _joined(levels) for name, levels in self._levels.items()}

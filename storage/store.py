@@ -173,16 +173,25 @@ class Store:
 
     @contextmanager
     def commit(
-        self, run_id: str, kind: str, now: datetime | None = None, *, is_repair: bool = False, **more: int | str
+        self,
+        run_id: str,
+        kind: str,
+        now: datetime | None = None,
+        *,
+        is_repair: bool = False,
+        waits: bool = True,
+        **more: int | str,
     ) -> Iterator[Transaction]:
         """Write under the lease; all of it is published at the end, none of it if the body raises.
 
         A body that writes nothing leaves no commit. `more` are head columns that change with it. Only a repair may
-        start while a table is missing. Raises `StoreMismatch` where the namespace was re-embedded since this store was
+        start while a table is missing. Where it does not wait, it raises `LeaseBusy` if others write, or wait to.
+        Raises `StoreMismatch` where the namespace was re-embedded since this store was
         opened: what was read and embedded before fits no longer.
         """
         with plain_errors(str(self.db.uri)):
-            lease = self._row.acquire(run_id, self.retention.lease_s, self.retention.lease_wait_s)
+            wait_s = self.retention.lease_wait_s if waits else 0.0
+            lease = self._row.acquire(run_id, self.retention.lease_s, wait_s)
         learn_steps(str(self.db.uri), lease.sequence)
         tx = self._transaction(lease, run_id, now or self.clock())
         try:
@@ -214,15 +223,18 @@ class Store:
 
     def _join_pieces(self, tx: Transaction, kind: str) -> None:
         """Join the small pieces that this process left, now and then; another writer only puts it off."""
-        due = self._pieces.add(tx.small_puts(FEW)) if kind != JOINING else {}
-        if not due:
+        if kind == JOINING:
+            return
+        self._pieces.add(tx.small_puts(FEW))
+        if not (due := self._pieces.due()):
             return
         tidy_steps(str(self.db.uri))
         try:
-            with self.commit(JOINING, JOINING, tx.now) as joining:
+            with self.commit(JOINING, JOINING, tx.now, waits=False) as joining:
                 for name, ids in due.items():
                     joining.rewrite(name, ids)
         except (LeaseBusy, Fenced, StoreMismatch) as error:
+            self._pieces.add(due)
             log.info("small pieces stay as they are for now: %s", error)
 
     def _hide(self, reading: Reading) -> None:

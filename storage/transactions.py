@@ -20,7 +20,7 @@ from slowwave.common.frames import of_arrow
 from .connection import add_all, answer, is_remote, query_of
 from .disk import begin_again, is_newest_on_disk, leap, manifest_on_disk
 from .lease import HeadRow, Lease
-from .row_steps import FEW, Change, RowPlace, RowStep, keep_steps, leave_steps, own_rows, taken
+from .row_steps import FEW, Change, RowPlace, RowStep, keep_steps, leave_steps, own_rows, take_back, taken
 from .rows import IDS_PER_FILTER, MARK, ROW, exact_rows, id_filters, single_row, table_named, to_rows
 from .snapshots import Place, Reading, Snapshot, numbered_rows, tables_in_memory, version_gone
 from .tables import Role
@@ -456,8 +456,14 @@ class Transaction(Reading):
         self._write("commits", lambda table: table.add(rows), [rows])
         self._check_what_was_read()
         address, steps = str(self._db.uri), self._steps()
+        if not self._row.is_current(self._lease):  # it may be that what this writer knows was erased meanwhile
+            raise Fenced("Another writer took over the namespace before this one could publish.", "Run it again.")
         leave_steps(address, self.sequence, steps)
-        self._row.publish(self._lease, self.versions, **self.more)
+        try:
+            self._row.publish(self._lease, self.versions, **self.more)
+        except BaseException:
+            take_back(address, self.sequence)
+            raise
         keep_steps(address, self.sequence, steps)
         for name, table in self._handles.items():
             if place := manifest_on_disk(str(self._db.uri), name, self.versions.get(name, 1)):

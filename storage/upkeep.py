@@ -69,7 +69,7 @@ def tend(
     snapshot = store.snapshot()
     if after_little and snapshot.sequence % LOOKED_AT_EVERY >= OF_A_SMALL_RUN:
         return UpkeepReport((), ())
-    tidy_steps(str(store.db.uri))
+    tidy_steps(str(store.db.uri), now - timedelta(days=store.retention.undo_days))
     pinned = [name for name in tables_of(Role.STATE, Role.HISTORY) if not snapshot.is_blank(name)]
     if thorough or any(_is_due(snapshot.handle(name), name) for name in pinned):
         with store.commit(run_id, "upkeep", now) as tx:
@@ -243,6 +243,7 @@ def drop_versions(store: Store, run_id: str, now: datetime) -> None:
     else:
         raise Refused("Compaction does not come to rest, so older versions are still there.", "Run it again.")
     _optimize(store.db.open_table(HEAD), timedelta(0))
+    remove_left(address, all_left(address))
 
 
 def _pinned() -> list[str]:

@@ -235,7 +235,8 @@ def _has_no_other(entities: pl.DataFrame, aliases: pl.DataFrame) -> bool:
         return False
     names = dict(frames.rows_of(entities, "id", "name"))
     known = ((names.get(owner), alias) for owner, alias in frames.rows_of(aliases, "entity_id", "alias_name"))
-    return all(own and alias.isascii() and own.isascii() and alias.lower() == own.lower() for own, alias in known)
+    return all(own and alias and alias.isascii() and alias == " ".join(alias.split()) and alias.lower() == own.lower()
+               for own, alias in known)  # fmt: skip
 
 
 def _as_lines(names: list[str]) -> tuple[str, Offsets]:

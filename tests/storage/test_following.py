@@ -6,6 +6,7 @@ import asyncio
 import gc
 import re
 import shutil
+import tracemalloc
 import warnings
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import nullcontext, suppress
@@ -15,6 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from conftest import EPOCH
 from hypothesis import HealthCheck, given, settings
@@ -22,10 +24,12 @@ from hypothesis import strategies as st
 from stores import another_process, as_another_process, fact
 
 from recall.search import RESIDENT
+from slowwave.common.errors import Fenced
 from storage import following, residents, row_steps, snapshots, vectors
-from storage.connection import LEFT
+from storage.connection import LEFT, all_left
 from storage.following import Residents, State
 from storage.handles import WarmTables
+from storage.lease import HeadRow
 from storage.residents import Condition, Resident, ResidentSpec
 from storage.rows import id_filters
 from storage.search import near_rows
@@ -518,6 +522,89 @@ def test_another_store_in_the_same_folder_is_read_anew(filled: Store, empty_stor
     assert answers(reader.state()) == answers(fresh.state())
     for each in (reader, fresh):
         each.close()
+
+
+@pytest.mark.parametrize("is_moved", [True, False], ids=["moved there", "copied over it"])
+def test_after_a_backup_was_restored_nothing_of_the_lost_state_is_read(
+    filled: Store, tmp_path: Path, is_moved: bool
+) -> None:
+    place, backup = Path(filled.uri), tmp_path / "backup"
+    reader = Reader(filled)
+    reader.state()
+    shutil.copytree(place, backup)
+    for turn in (1, 2):
+        do(filled, "put", [0, 20 + turn], turn)
+        reader.state()
+    if is_moved:
+        shutil.rmtree(place)
+        backup.rename(place)
+    else:
+        known = {file.relative_to(backup) for file in backup.rglob("*")}
+        for file in [each for each in place.rglob("*") if each.is_file() and each.relative_to(place) not in known]:
+            file.unlink()
+        for file in known:
+            if (backup / file).is_file():
+                shutil.copy2(backup / file, place / file)
+    with another_process():
+        other = Store.open(filled.uri)
+        for turn in range(3, 9):
+            do(other, "put", [30 + turn], turn)
+    fresh = Reader(Store.open(filled.uri))
+    lost = ["f21", "f22"]
+    assert filled.snapshot().by_ids("facts", lost).is_empty()
+    with filled.commit("r", "test", EPOCH) as tx:
+        assert tx.by_ids("facts", lost).is_empty()
+    assert answers(reader.state()) == answers(fresh.state())
+    for each in (reader, fresh):
+        each.close()
+
+
+def test_what_a_writer_would_have_left_goes_where_it_could_not_publish(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise Fenced("Another writer took over.", "Run it again.")
+
+    monkeypatch.setattr(HeadRow, "publish", refused)
+    with pytest.raises(Fenced):
+        do(filled, "put", [30], 1)
+    assert f"{filled.head.sequence + 1}.arrow" not in all_left(str(filled.db.uri))
+
+
+def test_rows_with_other_columns_are_not_taken_from_another_process(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, write = Reader(filled), row_steps._write
+    reader.state()
+
+    def of_an_older_version(file: Any, change: Any, about: Any) -> None:
+        has_quotes = isinstance(change, pa.Table) and "quote" in change.column_names
+        write(file, change.drop_columns(["quote"]) if has_quotes else change, about)
+
+    with another_process(), monkeypatch.context() as patch:
+        patch.setattr(row_steps, "_write", of_an_older_version)
+        do(filled, "put", [30], 1)
+    with filled.commit("r", "test", EPOCH) as tx:
+        assert tx.by_ids("facts", ["f30"])["quote"].null_count() == 0
+    assert len(reader.state()["facts"]) == 13
+    reader.close()
+
+
+def test_a_row_that_another_process_wrote_keeps_only_itself_in_memory(filled: Store) -> None:
+    address = str(filled.db.uri)
+    row_steps.follow(address, ["runs"])
+    before = filled.head.versions["runs"]
+    with another_process(), filled.commit("r", "test", EPOCH) as tx:
+        tx.upsert("facts", rows_of([*range(100, 400)], 1))
+        tx.upsert("runs", pl.DataFrame({"id": ["r"]}))
+    assert max(size for size, _ in all_left(address).values()) > 100_000
+    tracemalloc.start()
+    after = filled.head.versions["runs"]
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    (step,) = row_steps.own_steps(address, "runs", before, after) or ()
+    assert step.ids == {"r"}
+    assert kept < 100_000
 
 
 def test_what_cannot_be_taken_over_is_read_anew(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:

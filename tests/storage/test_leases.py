@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from inference.embedding import open_embedder
 from slowwave.common.errors import Fenced, LeaseBusy, Refused, UndoRefused
-from storage.connection import HEAD
+from storage import lease, row_steps
+from storage.connection import HEAD, LEFT
 from storage.lease import Clock, HeadRow, Lease, Queue, new_owner, with_time
 from storage.store import Store, in_order
 from storage.undo import undo
@@ -177,6 +178,44 @@ class TestQueue:
         os.utime(file, (time.time() - age_s,) * 2)
         assert take(store, Watch(), wait_s=0).waited_s == 0
         assert not file.exists()
+
+    def test_small_files_are_not_joined_while_others_wait(
+        self, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(row_steps, "AT_ONCE", 3)
+        monkeypatch.setattr(row_steps, "_WHILE_AT_IT", 1)
+        store = new_store()
+        put(store, "r0", 0, 0)
+        put(store, "r1", 0, 1)
+        with store.commit("r2", "test", EPOCH) as tx:
+            tx.upsert("metadata", pl.DataFrame({"id": ["k"], "number": [2.0]}))
+            waiting = Queue(str(store.db.uri))
+            waiting.wait()
+        assert store.commits()["kind"][-1] == "test"
+        waiting.leave()
+        for turn in (3, 4):
+            put(store, f"r{turn}", 0, turn)
+        assert store.commits()["kind"][-1] == "upkeep"
+
+    def test_the_head_that_another_process_left_is_read_only_where_it_is_the_newest(
+        self, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store, queries = new_store(), list[int]()
+        assert store.head.sequence
+        real = HeadRow._rows
+        monkeypatch.setattr(HeadRow, "_rows", lambda self: queries.append(1) or real(self))
+        known, left = dict(lease._last), Path(store.db.uri, LEFT, "head.json")
+        put(store, "r0", 0, 0)
+        stale = left.read_bytes()
+        put(store, "r1", 0, 1)
+        newest, expected = left.read_bytes(), store.head
+        queries.clear()
+        for content, is_asked in ((newest, False), (stale, True), (b"", True)):
+            left.write_bytes(content)
+            lease._last.clear()
+            lease._last.update(known)
+            assert store.head == expected
+            assert bool(queries) == is_asked
 
     def test_a_writer_that_goes_on_and_on_lets_those_in_who_wait(self, new_store: NewStore) -> None:
         store, order = new_store(), list[str]()
