@@ -456,12 +456,10 @@ class Transaction(Reading):
         self._write("commits", lambda table: table.add(rows), [rows])
         self._check_what_was_read()
         address, steps = str(self._db.uri), self._steps()
-        if not self._row.is_current(self._lease):  # it may be that what this writer knows was erased meanwhile
-            raise Fenced("Another writer took over the namespace before this one could publish.", "Run it again.")
         leave_steps(address, self.sequence, steps)
         try:
             self._row.publish(self._lease, self.versions, **self.more)
-        except BaseException:
+        except BaseException:  # what this writer knows may have been erased meanwhile
             take_back(address, self.sequence)
             raise
         keep_steps(address, self.sequence, steps)
