@@ -315,22 +315,46 @@ def exist(uri: str, names: Iterable[str]) -> list[str]:
 
 def folders(uri: str) -> list[str]:
     """Names of the folders of the place."""
-    from pyarrow import fs
-
-    with _reached(uri):
-        system, path = file_system(uri)
-        infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
-    return [info.base_name for info in infos if info.type == fs.FileType.Directory]
+    return [name for name, info in _listed(uri) if info.type.name == "Directory"]
 
 
 def files(uri: str) -> dict[str, int]:
     """Every file below the place with its size in bytes."""
+    return {name: info.size or 0 for name, info in _listed(uri, is_deep=True) if info.is_file}
+
+
+def _listed(uri: str, *, is_deep: bool = False) -> list[tuple[str, fs.FileInfo]]:
+    """What lies in the place, or below it, with its name there; nothing where there is no such place."""
     from pyarrow import fs
 
     with _reached(uri):
         system, path = file_system(uri)
-        infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
-    return {info.path[len(path) + 1 :]: info.size or 0 for info in infos if info.type == fs.FileType.File}
+        infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=is_deep))
+    return [(info.path[len(path) + 1 :], info) for info in infos]
+
+
+def check_bucket(uri: str) -> None:
+    """Raise `UnusableInput` where there is no such bucket: it is not ours to make."""
+    from pyarrow import fs
+
+    with _reached(uri):
+        system, path = file_system(uri)
+        bucket = path.partition("/")[0]
+        is_there = system.get_file_info(bucket).type != fs.FileType.NotFound
+    if not is_there:
+        raise UnusableInput(f"There is no bucket {bucket!r}.", "Make it, or choose another --store.")
+
+
+@contextmanager
+def _reached(uri: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = str(error).splitlines()[0]
+        raise UnusableInput(
+            f"The object storage of {uri!r} does not answer as it should: {reason}",
+            "Check the bucket and what AWS_ENDPOINT_URL, AWS_REGION and the AWS keys say: see docs/object-storage.md.",
+        ) from error
 
 
 # Files that a process leaves beside the tables for others, which save them queries. The tables are the truth: each file
@@ -368,12 +392,8 @@ def left(address: str, name: str) -> bytes:
 
 def all_left(address: str) -> dict[str, tuple[int, datetime]]:
     """The names of the files that were left, with their sizes in bytes and when they were written."""
-    from pyarrow import fs
-
-    with _reached(address):
-        system, path = file_system(address)
-        infos = system.get_file_info(fs.FileSelector(f"{path}/{LEFT}", allow_not_found=True))
-    return {info.base_name: (info.size or 0, info.mtime) for info in infos if info.type == fs.FileType.File}
+    there = _listed(f"{address.rstrip('/')}/{LEFT}")
+    return {name: (info.size or 0, info.mtime) for name, info in there if info.is_file}
 
 
 def remove_left(address: str, names: Iterable[str]) -> None:
@@ -386,27 +406,3 @@ def remove_left(address: str, names: Iterable[str]) -> None:
 
 def _left_at(address: str) -> Path:
     return Path(address.removeprefix("file://"), LEFT)
-
-
-def check_bucket(uri: str) -> None:
-    """Raise `UnusableInput` where there is no such bucket: it is not ours to make."""
-    from pyarrow import fs
-
-    with _reached(uri):
-        system, path = file_system(uri)
-        bucket = path.partition("/")[0]
-        is_there = system.get_file_info(bucket).type != fs.FileType.NotFound
-    if not is_there:
-        raise UnusableInput(f"There is no bucket {bucket!r}.", "Make it, or choose another --store.")
-
-
-@contextmanager
-def _reached(uri: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = str(error).splitlines()[0]
-        raise UnusableInput(
-            f"The object storage of {uri!r} does not answer as it should: {reason}",
-            "Check the bucket and what AWS_ENDPOINT_URL, AWS_REGION and the AWS keys say: see docs/object-storage.md.",
-        ) from error

@@ -22,7 +22,7 @@ from slowwave.common.frames import of_arrow
 from .columns import Column, Columns, WordIndex, column_of, release_unused_memory
 from .disk import folder_on_disk, manifest_on_disk
 from .residents import Part, Resident, ResidentSpec
-from .row_steps import BY_KEY, Change, RowStep, follow, lose_track, own_rows, own_steps
+from .row_steps import BY_KEY, Change, RowStep, follow, kept_rows, kept_steps, lose_track
 from .rows import MARK, ROW, id_filters
 from .snapshots import IN_MEMORY
 from .vectors import VectorRows
@@ -101,11 +101,11 @@ class Residents:
                 return self._state
             if self._is_replaced():
                 self.forget()
-            return self._state if self._state and self._follow(at, partial(own_steps, self._address)) else None
+            return self._state if self._state and self._follow(at, partial(kept_steps, self._address)) else None
 
     def written(self, name: str, version: int, ids: Sequence[str], columns: Sequence[str]) -> pl.DataFrame | None:
-        """Those of the rows that are there in a version of any table, if this process wrote all of them last."""
-        rows = own_rows(self._address, name, version, ids)
+        """Those of the rows that are there in a version of any table, if the kept steps have all of them."""
+        rows = kept_rows(self._address, name, version, ids)
         if not rows:
             return None if rows is None else pl.DataFrame()
         return of_arrow(pa.concat_tables(row.select(columns) for row in rows))
@@ -217,7 +217,7 @@ class Residents:
 
         async def read(name: str) -> list[RowStep] | None:
             have, resident = known[name]
-            if (own := own_steps(self._address, name, have, at[name])) is not None:
+            if (own := kept_steps(self._address, name, have, at[name])) is not None:
                 return own
             spec = self._wanted[name]
             step = await read_step(tables, name, have, resident, [*spec.read, *spec.followed])

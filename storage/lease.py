@@ -252,11 +252,11 @@ LEFT_HEAD = "head.json"
 """What the row is since it was last moved, for other processes: reading it there takes a tenth of a query."""
 
 
-def _left_head(address: str, newest: tuple[int, int, int] | None) -> Head | None:
+def _left_head(address: str, newest: tuple[int, int, int]) -> Head | None:
     """The row as another process left it, if it is that of the newest file."""
     try:
         of, row = json.loads(left(address, LEFT_HEAD))
-        return _head_of(row) if newest is not None and tuple(of) == newest else None
+        return _head_of(row) if tuple(of) == newest else None
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
@@ -277,7 +277,7 @@ class HeadRow:
         last = _last.get(self._uri)
         if self._has_read and last is not None and last[0] == newest:
             return last[1]
-        head = _left_head(self._uri, newest) if self._has_read else None
+        head = _left_head(self._uri, newest) if self._has_read and newest is not None else None
         head, self._has_read = head or self._read(), True
         if newest is not None:
             _last[self._uri] = newest, head

@@ -27,7 +27,7 @@ from .tables import TABLES
 log = logging.getLogger("slowwave")
 
 MOST_ROWS = 256
-"""Rows of a table that a process keeps of what it wrote, and one more for each commit: some 20 kB each."""
+"""Rows of a table that a process keeps of the last commits, and one more for each commit: some 20 kB each."""
 
 BY_KEY = ("episodes", "episode_entities", "runs", "patch_batches")
 """Tables that nobody holds in memory, of which a writer asks for what it has just written."""
@@ -159,29 +159,29 @@ def leave_steps(address: str, sequence: int, steps: Mapping[str, RowStep]) -> No
         tidy_steps(address)
 
 
-def take_back(address: str, sequence: int) -> None:
+def remove_steps(address: str, sequence: int) -> None:
     """Remove the steps of a commit that was not published."""
     with suppress(OSError):
         remove_left(address, [f"{sequence}{_ENDS}"])
 
 
-def tidy_steps(address: str, since: datetime | None = None, *, room: int = MOST_BYTES, most: int = KEPT_FILES) -> None:
+def tidy_steps(address: str, since: datetime | None = None) -> None:
     """Remove all but the newest of what was left, and what is older than a time."""
+    room = MOST_BYTES
     try:
         found = {name: file for name, file in all_left(address).items() if name.endswith(_ENDS)}
         for place, name in enumerate(sorted(found, key=lambda name: int(name.removesuffix(_ENDS)), reverse=True)):
             size, at = found[name]
             room -= size
-            if place >= most or room < 0 or (since is not None and at < since):
+            if place >= KEPT_FILES or room < 0 or (since is not None and at < since):
                 remove_left(address, [name])
     except (OSError, ValueError, UnusableInput) as error:
         log.info("what was left for other processes is not tidied: %s", error)
 
 
 def _write(file: pa.NativeFile, change: Change, about: Mapping[str, object]) -> None:
-    is_gone = isinstance(change, frozenset)
     rows = pa.table({"id": pa.array(sorted(change), pa.string())}) if isinstance(change, frozenset) else change
-    described = {_ABOUT: json.dumps({**about, "is_gone": is_gone})}
+    described = {_ABOUT: json.dumps({**about, "is_gone": rows is not change})}
     rows = rows.replace_schema_metadata(described).combine_chunks()
     with pa.ipc.new_stream(file, rows.schema) as stream:
         stream.write_table(rows)
@@ -232,8 +232,8 @@ def _steps_in(content: bytes, names: Collection[str]) -> dict[str, tuple[RowStep
     return found
 
 
-def own_steps(address: str, name: str, before: int, after: int) -> list[RowStep] | None:
-    """The steps between two versions, if this process wrote all of them and still has them."""
+def kept_steps(address: str, name: str, before: int, after: int) -> list[RowStep] | None:
+    """The steps between two versions, if all of them are kept."""
     with _lock:
         steps = [*_steps.get((address, name), ())]
     found: list[RowStep] = []
@@ -242,18 +242,18 @@ def own_steps(address: str, name: str, before: int, after: int) -> list[RowStep]
         if version == before:
             break
         if step.after == version:
-            if not found and place != manifest_on_disk(address, name, after):
-                return None  # another store lies in that folder now
+            if not found and not _is_there(address, name, step, place):
+                return None
             found.append(step)
             version = step.before
     return found[::-1] if version == before else None
 
 
-def own_rows(address: str, name: str, version: int, ids: Sequence[str]) -> list[pa.Table] | None:
-    """Those of the rows that are there in a version, if this process wrote or removed each of them."""
+def kept_rows(address: str, name: str, version: int, ids: Sequence[str]) -> list[pa.Table] | None:
+    """Those of the rows that are there in a version, if the kept steps wrote or removed each of them."""
     with _lock:
         steps = [*_steps.get((address, name), ())]
-    if not steps or steps[-1][0].after != version or steps[-1][1] != manifest_on_disk(address, name, version):
+    if not steps or steps[-1][0].after != version or not _is_there(address, name, *steps[-1]):
         return None
     wanted, found = {*ids}, list[RowPlace]()
     for step, _ in reversed(steps):

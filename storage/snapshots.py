@@ -114,7 +114,7 @@ class TablesInMemory(Protocol):
         """The tables at these versions; None where they are not in memory."""
 
     def written(self, name: str, version: int, ids: Sequence[str], columns: Sequence[str]) -> pl.DataFrame | None:
-        """Those of the rows that are there in a version of any table, if this process wrote all of them last."""
+        """Those of the rows that are there in a version of any table, if the kept steps have all of them."""
 
 
 IN_MEMORY: WeakValueDictionary[str, TablesInMemory] = WeakValueDictionary()
@@ -152,7 +152,7 @@ class Reading:
         return None
 
     def _as_written(self, name: str, ids: Sequence[str], columns: Sequence[str] = ("id",)) -> pl.DataFrame | None:
-        """Those of the rows that are there, if this process wrote all of them last and has them in memory."""
+        """Those of the rows that are there, if the steps that are kept in memory have all of them."""
         if not len(ids) or name in self.hidden:
             return None
         return self._of_earlier_steps(name, self.versions.get(name, 1), ids, columns)

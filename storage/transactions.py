@@ -20,7 +20,7 @@ from slowwave.common.frames import of_arrow
 from .connection import add_all, answer, is_remote, query_of
 from .disk import begin_again, is_newest_on_disk, leap, manifest_on_disk
 from .lease import HeadRow, Lease
-from .row_steps import FEW, Change, RowPlace, RowStep, keep_steps, leave_steps, own_rows, take_back, taken
+from .row_steps import FEW, Change, RowPlace, RowStep, keep_steps, kept_rows, leave_steps, remove_steps, taken
 from .rows import IDS_PER_FILTER, MARK, ROW, exact_rows, id_filters, single_row, table_named, to_rows
 from .snapshots import Place, Reading, Snapshot, numbered_rows, tables_in_memory, version_gone
 from .tables import Role
@@ -175,7 +175,7 @@ class Transaction(Reading):
 
     def rewrite(self, name: str, ids: Sequence[str]) -> None:
         """Write rows, whole and with their stamps, once more as they are: in one piece behind the others."""
-        own = own_rows(str(self._db.uri), name, self.versions[name], ids)
+        own = kept_rows(str(self._db.uri), name, self.versions[name], ids)
         rows = pa.concat_tables(own) if own else exact_rows(name, self.whole_rows(name, ids), self.dims)
         if rows.num_rows:
             for where in id_filters(rows["id"].to_pylist()):
@@ -460,7 +460,7 @@ class Transaction(Reading):
         try:
             self._row.publish(self._lease, self.versions, **self.more)
         except BaseException:  # what this writer knows may have been erased meanwhile
-            take_back(address, self.sequence)
+            remove_steps(address, self.sequence)
             raise
         keep_steps(address, self.sequence, steps)
         for name, table in self._handles.items():

@@ -243,6 +243,7 @@ def drop_versions(store: Store, run_id: str, now: datetime) -> None:
     else:
         raise Refused("Compaction does not come to rest, so older versions are still there.", "Run it again.")
     _optimize(store.db.open_table(HEAD), timedelta(0))
+    # a writer that was overtaken may have left rows since
     remove_left(address, all_left(address))
 
 

@@ -31,8 +31,8 @@ class LivingReader:
         store = opened(self._place)
         if store is None:
             return []
-        self._warm = self._warm or _warm(store, lives=True)
-        own, fresh = self._rows(self._warm), self._rows(_warm(store, lives=False))
+        self._warm = self._warm or _warm(store, is_living=True)
+        own, fresh = self._rows(self._warm), self._rows(_warm(store, is_living=False))
         return [f"memory is not as the store: {name}" for name in fresh if not own[name].equals(fresh[name])]
 
     def close(self) -> None:
@@ -44,8 +44,8 @@ class LivingReader:
         return {name: _rows_of(resident) for name, resident in tables.items()}
 
 
-def _warm(store: Store, *, lives: bool) -> WarmTables:
-    return WarmTables(store, [*RESIDENT], residents=Residents(store, RESIDENT, MOST, is_pinned=not lives))
+def _warm(store: Store, *, is_living: bool) -> WarmTables:
+    return WarmTables(store, [*RESIDENT], residents=Residents(store, RESIDENT, MOST, is_pinned=not is_living))
 
 
 def _rows_of(resident: Resident) -> pl.DataFrame:

@@ -388,7 +388,7 @@ def test_what_another_process_left_is_not_believed_where_it_does_not_fit(filled:
         file.write_bytes(made[harm])
     fresh = Reader(Store.open(str(filled.uri)))
     assert answers(reader.state()) == answers(fresh.state())
-    assert row_steps.own_steps(str(filled.db.uri), "facts", before, filled.head.versions["facts"]) is None
+    assert row_steps.kept_steps(str(filled.db.uri), "facts", before, filled.head.versions["facts"]) is None
     for each in (reader, fresh):
         each.close()
 
@@ -415,14 +415,16 @@ def test_only_the_newest_of_what_is_left_for_other_processes_stays(
     for turn in range(1, 9):
         do(filled, "put", [turn % 7], turn)
     newest = filled.head.sequence
-    row_steps.tidy_steps(str(filled.db.uri), most=3)
+    monkeypatch.setattr(row_steps, "KEPT_FILES", 3)
+    row_steps.tidy_steps(str(filled.db.uri))
     assert {file.name for file in folder.glob("*.arrow")} == {f"{newest - before}.arrow" for before in range(3)}
     size = (folder / f"{newest}.arrow").stat().st_size
-    row_steps.tidy_steps(str(filled.db.uri), room=int(2.5 * size))
+    monkeypatch.setattr(row_steps, "MOST_BYTES", int(2.5 * size))
+    row_steps.tidy_steps(str(filled.db.uri))
     assert {file.name for file in folder.glob("*.arrow")} == {f"{newest - before}.arrow" for before in range(2)}
     monkeypatch.setattr(row_steps, "LARGE_FILE", 1)
     monkeypatch.setattr(row_steps, "KEPT_FILES", 1)
-    monkeypatch.setattr(row_steps.tidy_steps, "__kwdefaults__", {"room": 1 << 20, "most": 1})
+    monkeypatch.setattr(row_steps, "MOST_BYTES", 1 << 20)
     do(filled, "put", [1], 9)
     assert [file.name for file in folder.glob("*.arrow")] == [f"{newest + 1}.arrow"]
 
@@ -602,7 +604,7 @@ def test_a_row_that_another_process_wrote_keeps_only_itself_in_memory(filled: St
     after = filled.head.versions["runs"]
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    (step,) = row_steps.own_steps(address, "runs", before, after) or ()
+    (step,) = row_steps.kept_steps(address, "runs", before, after) or ()
     assert step.ids == {"r"}
     assert kept < 100_000
 
